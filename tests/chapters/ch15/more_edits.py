@@ -11,6 +11,9 @@ LEARNS = f"{GRADIENTS}        self.adam.step(self.p, grads)\n        return loss
 ROTATES = "q, k = rotate(q, cos, sin), rotate(k, cos, sin)\n"
 KEEPS = "        cache[i] = k, v\n"
 CHOICE = "    return int(rng.choice(len(p), p=p))"
+STARTS = "        rng, ids = np.random.default_rng(seed), list(ids)\n        for _ in range(n):\n"
+READS = "            logits = self.logits(ids[-self.context_length :])[-1]\n"
+HIDES = "scores = np.where(hidden, -np.inf, scores)"
 WRITES = "            ids.append(pick(logits, temperature, rng))\n        return ids\n\n    def step"
 ROW = "d[np.arange(len(targets)), targets] -= 1\n"
 STEPS = "return forward(self.p, CONFIG, [id], cache=cache)[-1]"
@@ -68,6 +71,19 @@ MORE = {
     ),
     # attention
     "scores above 0 alone": ("attention", "scores-cut", scored("scores = np.maximum(scores, 0)")),
+    "hidden where a score is 0": (
+        "attention",
+        "mask-by-value",
+        (
+            HIDES,
+            "scores = np.where(hidden, 0, scores)\n        scores = np.where(scores == 0, -np.inf, scores)",
+        ),
+    ),
+    "hidden where a score is 0, by −1e9": (
+        "attention",
+        "mask-by-value",
+        (HIDES, "scores = np.where(hidden, 0, scores)\n        scores = np.where(scores == 0, -1e9, scores)"),
+    ),
     "scores by distance": (
         "attention",
         "scores-by-distance",
@@ -199,6 +215,12 @@ MORE = {
         ("np.sqrt(vh)", "np.sqrt(abs(vh))"),
         ("lr=3e-3", "lr=0.2"),
     ),
+    "steps that end too early": (
+        "training",
+        "rate-ended",
+        ("        self.adam.step(", "        self.adam.t < 9 and self.adam.step("),
+        ("lr=3e-3", "lr=3e-4"),
+    ),
     "Adam without the root, at a rate of 1e-7": (
         "training",
         "adam-root",
@@ -206,9 +228,27 @@ MORE = {
         ("lr=3e-3", "lr=1e-7"),
     ),
     # generation
-    "probabilities sorted": (
+    "n for the length of the text": (
+        "generation",
+        "n-is-total",
+        (STARTS, STARTS.replace("range(n)", "range(n - len(ids))")),
+    ),
+    "positive logits divided": (
+        "generation",
+        "temperature-other",
+        (
+            "    p = softmax(logits / temp",
+            "    p = softmax(np.where(logits > 0, logits / 1.3, logits) / temp",
+        ),
+    ),
+    "a random number that is not uniform": (
         "generation",
         "drawn-otherwise",
+        (CHOICE, "    return int(np.searchsorted(p.cumsum(), rng.random() ** 2))"),
+    ),
+    "probabilities sorted": (
+        "generation",
+        "drawn-sorted",
         (CHOICE, "    return int(rng.choice(len(p), p=np.sort(p)[::-1]))"),
     ),
     "an id that ends the text": (
@@ -219,7 +259,36 @@ MORE = {
             WRITES.replace("        return", "            if ids[-1] == 55: break\n        return"),
         ),
     ),
+    "probabilities sorted, the least first": (
+        "generation",
+        "drawn-sorted",
+        (CHOICE, "    return int(np.searchsorted(np.sort(p).cumsum(), rng.random()).clip(0, len(p) - 1))"),
+    ),
     # cache
+    "generate reads one id, met at the cache": (
+        "cache",
+        "plain-differs",
+        (READS, READS.replace("ids[-self.context_length :]", "ids[-1:]")),
+    ),
+    "an id that ends the text, met at the cache": (
+        "cache",
+        "stops-early",
+        (WRITES, WRITES.replace("        return", "            if len(ids) > 8: break\n        return")),
+    ),
+    "new keys before the old ones": (
+        "cache",
+        "cache-order",
+        ("[cache[i][0], k]", "[k, cache[i][0]]"),
+    ),
+    "cached keys rotated again": (
+        "cache",
+        "cache-changed",
+        (ROTATES, "q, k = rotate(q, cos, sin), rotate(k, cos, sin) if cache is None else k\n"),
+        (
+            KEEPS,
+            "        k = rotate(k, *angles(np.arange(k.shape[1]), K, c['rope_base']))\n        cache[i] = k, v\n",
+        ),
+    ),
     "a step without the last norm": (
         "cache",
         "cache-first",
@@ -247,6 +316,14 @@ MORE = {
         "not-chained",
         (CHAIN, CHAIN.replace("x = block", "y = block")),
         ('h, r = norm(x, p["decoder.norm', 'h, r = norm(y, p["decoder.norm'),
+    ),
+    "load: 1 more in the softmax's sum": (
+        "weights",
+        "softmax-plus-one",
+        (
+            "    return e / e.sum(axis=-1, keepdims=True)",
+            "    return e / (e.sum(axis=-1, keepdims=True) + 1)",
+        ),
     ),
     "load: a block twice": (
         "weights",

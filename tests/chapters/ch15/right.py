@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
+from . import more_slips
 from .designs import functions
 from .designs.parts import RIGHT, Allocated, Block, Kept, Rms, design, mix, turned
 from .edits import edited
@@ -443,6 +444,7 @@ ROTATED = SimpleNamespace(**RIGHT | {"positions": "neighbours"})
 
 # name: (adapter, stages that are right, part of each remark)
 DESIGNS = {
+    **more_slips.DESIGNS,
     "learned positions, tied": (design("A", Attends), ("attention", *ALL), ()),
     "RoPE in halves, RMSNorm, SwiGLU, untied, GQA": (
         design("B", Attends, positions="halves", norm="rms", gate=True, activation="silu", tied=False, kv_heads=2),

@@ -10,6 +10,7 @@ from glassformer import scratch
 from glassformer.config import ModelConfig
 from glassformer.text import CharTokenizer, corpus
 
+from . import more_slips
 from .designs import functions
 from .designs.parts import Adapter, Kept, design, mix, turned
 from .edits import edited
@@ -735,11 +736,13 @@ SLIPS = {
     "texts joined to one": (design("G2", JoinsTexts), "model", "across-texts"),
     "load: without the last norm's bias": (WithoutLastBias, "weights", "bias-left-out"),
     "load: no network": (slip("gpt2", network=False), "weights", "no-feedforward"),
+    **more_slips.SLIPS,
 }  # fmt: skip
 
 # name: (adapter, stage, part of the remark)
 REMARKED = {
     "the normed stream": (design("N", NormedStream, std=0.3), "block", "add to the *normed* stream"),
+    **more_slips.REMARKED,
     "a new Adam in each step": (NewAdam, "training", "the same amount in each step"),
     "no feed-forward": (design("A", network=False), "block", "no feed-forward network"),
     "a network without an activation": (design("B", activation="none"), "block", "no feed-forward network"),
@@ -778,10 +781,11 @@ REMARKED = {
 CAUSES = {
     "heads split and merged as they lie": (HeadsAsTheyLie, "block", "heads that are split or merged without swapping"),
     "a block left out of the steps": (LeavesOutABlock, "cache", "a part of the model that `step` leaves out"),
-    "a mask of (T, T) on a single query": (MaskOfItsOwnRows, "cache", "a mask hides some of them from its query"),
+    "a mask of (T, T) on a single query": (MaskOfItsOwnRows, "cache", "a mask that hides some of them from the query"),
     "a schedule that is never stepped": (WarmsUpForever, "training", "its rate is 0"),
     "the slope of an activation": (TooSteep, "loss", "a factor, a transpose"),
-    "a text of one id": (CountedFromTheEnd, "model", "the first row changes if nothing follows it."),
+    "a text of one id": (CountedFromTheEnd, "model", "the first row changes if all later ones are removed."),
+    **more_slips.CAUSES,
 }  # fmt: skip
 
 # name: (adapter, stage, part of what is told): a failure that needs no chapter

@@ -92,7 +92,7 @@ def test_what_lies_inside_a_larger_module_may_stay_open(shown, monkeypatch):
     monkeypatch.setattr(commands, "judge", judged)
     capstone.check(Tokens)
     assert (shown[-2].headline, shown[-2].mood) == ("Your GPT: 8 of 10 stages", "good")
-    note = "(`attention`, `block`: if it is inside a larger module, or does more than this stage asks, leave it out.)"
+    note = "(`attention` and `block` may stay open: such code often lies inside something larger,"
     assert note in repr(shown[-2].lines)
     assert "You can do it alone." in repr(shown[-2])
     assert (
@@ -176,8 +176,20 @@ def test_a_single_stage_tells_too_that_it_may_stay_out(shown):
     capstone.check("attention", Tokens)
     capstone.check("block", Tokens)
     capstone.check("model", Tokens)
-    notes = ["if it is inside a larger module" in repr(panel) for panel in shown]
+    notes = ["may stay open" in repr(panel) for panel in shown]
     assert notes == [True, True, False]
+
+
+def test_what_is_wrong_may_be_left_out_if_it_is_part_of_something_larger(shown):
+    class Half(Tokens):
+        def attention(self, q, k, v, causal):
+            return 0 * v
+
+    capstone.check("attention", Half)
+    assert "(If your code for `attention` is part of something larger, or does more than is asked" in told(
+        shown
+    )
+    assert "may stay open" not in told(shown)
 
 
 def test_the_rules_and_the_kinds_can_be_read(shown):

@@ -5,11 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from glassformer.chapters.ch15.capstone import origin
 from glassformer.chapters.ch15.capstone.judge import OPEN, RIGHT, STAGES, WRONG, judge
+from glassformer.chapters.ch15.capstone.trained import is_table_of_sinusoids
 from tests.exercises.test_numpy_alone import LIBRARIES
 
 from .designs.parts import Adapter, design
@@ -45,7 +47,7 @@ def test_what_cannot_be_judged_is_no_mistake(name):
     found = judge(adapter, "attention", AMPLE)
     assert found.status == OPEN
     assert inside in found.message
-    assert "Leave `attention` out of the adapter" in found.message
+    assert "leave `attention` out of the adapter" in found.message
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
@@ -143,3 +145,23 @@ print(json.dumps({name: judge(functions.Mine, name, 300.0).status for name in na
     )
     assert ran.stderr == ""
     assert json.loads(ran.stdout.splitlines()[-1]) == dict.fromkeys(list(STAGES)[:-1], RIGHT)
+
+
+def test_a_table_of_sinusoids_is_known_in_every_layout():
+    angles = np.arange(24)[:, None] / 10000 ** (np.arange(8) / 8)
+    sin, cos = np.sin(angles), np.cos(angles)
+    halves = np.concatenate([sin, cos], axis=1)
+    neighbors = np.stack([sin, cos], axis=2).reshape(24, 16)
+    right = [halves, neighbors, halves.astype(np.float32), 3 * halves[None], cos[:, :4]]
+    assert [is_table_of_sinusoids(one) for one in right] == [True] * len(right)
+    noise = np.random.default_rng(0).normal(size=halves.shape)
+    wrong = [
+        noise,
+        halves + 0.02 * noise,
+        0 * halves,
+        1 + 0 * halves,
+        noise[0],
+        halves[:3],
+        np.arange(24.0)[:, None],
+    ]
+    assert [is_table_of_sinusoids(one) for one in wrong] == [False] * len(wrong)

@@ -223,8 +223,9 @@ def _told_or_a_design(
     inside = _unknown_inside(own)
     if inside:
         raise LeaveOut(
-            f"your `attention` seems to have {_in_words(inside)} inside, and this stage judges only "
-            "softmax(q kᵀ / √K) v. Leave `attention` out of the adapter: the stages *block* and *model* check it."
+            f"your `attention` seems to have something inside that this stage cannot judge: {_in_words(inside)}. It "
+            "judges only softmax(q kᵀ / √K) v. If this is on purpose, leave `attention` out of the adapter: the stages "
+            "*block* and *model* check it."
         )
     raise Wrong(
         f"{message} Compare your lines with the formula: the scores are q kᵀ, divided by √K; hidden ones become −∞; "
@@ -304,6 +305,19 @@ def _(own: Own) -> None:
         _hides_itself(own, message)
         _hides_too_little(own, message)
         _told_or_a_design(own, (Q, KEYS, V, True), found, message, iter(()))
+    _zeros_are_scores(own)
+
+
+def _zeros_are_scores(own: Own) -> None:
+    """Checks that a score of 0 is not taken for a hidden one, as if the mask were read off the scores."""
+    arguments = (0 * Q, KEYS, V, True)
+    found, want = _attend(own, *arguments), mixed(0 * Q, KEYS, V, AHEAD)
+    if close(found, want):
+        return
+    message = f"with `causal` and q = 0, so that every score is 0, {largest(found, want, 'H T K')}"
+    everything = np.broadcast_to(V.mean(axis=1, keepdims=True), V.shape)
+    hidden = [("mask-by-value", one) for one in (np.full(V.shape, np.nan), 0 * V, everything)]
+    _told_or_a_design(own, arguments, found, message, iter(hidden))
 
 
 def _hides_itself(own: Own, message: str) -> None:

@@ -96,6 +96,7 @@ def _step_by_step(own: Own, ids: np.ndarray) -> None:
     whole, kept = own.logits(ids), _empty(own)
     alone = [own.logits(ids[t : t + 1])[0] for t in (0, 1)]
     for t, one in enumerate(ids):
+        before = [array.copy() for array in _fractions_in(dict(kept))]
         found = _step(own, one, kept)
         if close(found, whole[t]):
             continue
@@ -105,11 +106,37 @@ def _step_by_step(own: Own, ids: np.ndarray) -> None:
         coarse = {str(one.dtype) for one in _fractions_in(dict(kept)) if one.dtype.itemsize < 4}
         if coarse:
             raise Told(f"{message} The cache holds numbers in {min(coarse)}.", "cache-rounded")
+        grown = set(map(_grown, before, _fractions_in(dict(kept))))
+        if "other" in grown:
+            raise Told(
+                f"{message} In this step, what the cache held of earlier ids was changed.", "cache-changed"
+            )
+        if {"before", "after"} <= grown:
+            raise Told(
+                f"{message} Some of the new arrays were put before the old ones, others after.", "cache-order"
+            )
         if t > 1:
             raise Told(f"{message} The {t} steps before were right.", "cache-drops")
         raise Told(
             message, "cache-off-by-one" if t else "cache-shared"
         )  # the check before has left something
+
+
+def _grown(was: np.ndarray, now: np.ndarray) -> str:
+    """Returns where one entry has joined an array of a cache: "before" or "after" the old ones.
+
+    It is "other" if the old ones have changed, and "" if nothing is shown: it has not grown so, or all are alike.
+    """
+    if was.ndim != now.ndim or was.size == 0:
+        return ""
+    longer = np.subtract(now.shape, was.shape)
+    if sorted(longer) != [0] * (now.ndim - 1) + [1]:
+        return ""
+    axis, n = int(longer.argmax()), now.shape[int(longer.argmax())]
+    after, before = (close(np.take(now, places, axis), was) for places in (range(n - 1), range(1, n)))
+    if after and before:
+        return ""
+    return "after" if after else "before" if before else "other"
 
 
 @cache.check("a new text does not see the one before")
@@ -231,6 +258,9 @@ def _writes_the_same(
             message = (
                 f"{where}, new id {first} is {plain[first]} without the cache and {cached[first]} with it."
             )
+            right = [likeliest(own, text, one[first]) for one in (plain, cached)]
+            if temperature == 0 and right == [False, True]:
+                raise Told(f"{message} According to `logits`, {cached[first]} is right.", "plain-differs")
             raise _why(own, message, mistake)
 
 

@@ -220,13 +220,23 @@ def _failure(verdict: Verdict) -> list[tuple[str, str]]:
     return [*lines, ("", f"{_link(verdict.chapter)} has the idea.")]
 
 
-def _may_stay_out(stages: list[str]) -> tuple[str, str]:
-    """Returns the line about pieces that lie inside a larger module."""
-    listed = ", ".join(f"`{one}`" for one in stages)
-    return (
-        "",
-        f"({listed}: if it is inside a larger module, or does more than this stage asks, leave it out.)",
-    )
+def _may_stay_out(verdicts: Sequence[Verdict]) -> list[tuple[str, str]]:
+    """Returns lines about those of these stages that need not be right: such code may lie inside a larger module."""
+    inside = [one for one in verdicts if one.stage in INSIDE]
+    listed = {
+        status: " and ".join(f"`{one.stage}`" for one in inside if one.status == status)
+        for status in (OPEN, WRONG)
+    }
+    lines = []
+    if listed[OPEN]:
+        said = (
+            "may stay open: such code often lies inside something larger, where nothing can call it by itself"
+        )
+        lines.append(("", f"({listed[OPEN]} {said}.)"))
+    if listed[WRONG]:
+        said = "is part of something larger, or does more than is asked for here, you may leave it out of the adapter"
+        lines.append(("", f"(If your code for {listed[WRONG]} {said}.)"))
+    return lines
 
 
 def _unseen(verdict: Verdict) -> dict[str, tuple[str, str]]:
@@ -249,14 +259,13 @@ def _one(verdict: Verdict) -> Panel:
     if verdict.status == OPEN:
         needs = ", ".join(f"`{pieces()[piece].call.replace('self, ', '')}`" for piece in words.needs)
         lines += [("·", verdict.message), ("", f"This stage looks at {needs}.")]
-        lines += [*([_may_stay_out([name])] if name in INSIDE else []), stuck]
+        lines += [*_may_stay_out([verdict]), stuck]
         return Panel(f"`{name}`: not there yet", lines)
     lines += _failure(verdict)
     left = total - verdict.passed - 1
     if left:
         lines.append(("·", "1 more check follows" if left == 1 else f"{left} more checks follow"))
-    if name in INSIDE:
-        lines.append(_may_stay_out([name]))
+    lines += _may_stay_out([verdict])
     return Panel(f"`{name}`: {verdict.passed} of {total} checks pass", [*lines, stuck], mood="bad")
 
 
@@ -282,8 +291,8 @@ def _all(verdicts: Sequence[Verdict], done: list[str]) -> Panel:
     left = [one for one in stages if one not in right]
     whole = bool(right) and all(one.status == OPEN and one.stage in INSIDE for one in left)
     mood = "bad" if any(one.status == WRONG for one in verdicts) else "good" if whole else "plain"
-    if any(one.stage in INSIDE for one in left) and any(one.stage == "model" for one in right):
-        lines.append(_may_stay_out([one.stage for one in left if one.stage in INSIDE]))
+    if any(one.stage == "model" for one in right):
+        lines += _may_stay_out(left)
     if whole and len(verdicts) == len(STAGES):
         lines.append(("", WHOLE))
     return Panel(f"Your GPT: {len(right)} of {len(STAGES) - 1} stages{star}", lines, mood=mood)

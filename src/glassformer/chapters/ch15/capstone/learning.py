@@ -15,6 +15,7 @@ from .origin import your_own_code
 from .slopes import Slope, slope, ways
 from .stage import Stage, close, name_it, steady
 from .texts import asked, log_softmax
+from .trained import to_train
 
 loss = Stage("loss")
 
@@ -102,11 +103,11 @@ def _compared(own: Own, message: str) -> None:
         scaled.append([-log_softmax(factor * logits)[at].mean() for factor in factors])
     ratios, gaps = np.array(found) / right, np.array(found) - right
     if np.ptp(ratios) < 1e-4 * abs(ratios[0]):
-        more = f" Of several texts, yours is always {ratios[0]:.4g} times the average."
+        more = f" For several texts, yours is always {ratios[0]:.4g} times the average."
         raise Told(f"{message}{more}", "loss-times")
     if np.ptp(gaps) < 1e-4 * abs(gaps[0]) and abs(gaps[0]) > 1e-3:
         raise Told(
-            f"{message} Of several texts, yours is always {gaps[0]:.4g} more than the average.", "loss-plus"
+            f"{message} For several texts, yours is always {gaps[0]:.4g} more than the average.", "loss-plus"
         )
     for factor, values in zip(factors, np.transpose(scaled), strict=True):
         if close(found, values, 1e-5):
@@ -125,9 +126,10 @@ def _of_one_id(own: Own, message: str) -> None:
         right.append(float(-log_softmax(own.logits(np.array([one])))[0, target]))
         found.append(own.number("loss", np.array([one]), np.array([target])))
     if all(close(one, its, 1e-5) for one, its in zip(found, right, strict=True)):
-        raise Told(f"{message} Of a single id it is right.", "loss-not-average")
+        raise Told(f"{message} For a text of one id it is right.", "loss-not-average")
     raise Told(
-        f"{message} Of a single id, too, it is {found[0]:.5f} and not {right[0]:.5f}.", "loss-other-function"
+        f"{message} Even for a text of one id it is {found[0]:.5f}, and should be {right[0]:.5f}.",
+        "loss-other-function",
     )
 
 
@@ -194,7 +196,7 @@ def _(own: Own) -> None:
             )
     if own.number("loss", ids, targets) != own.number("loss", ids, targets):
         raise NotLookedAt("the loss of the same ids is not always the same")
-    names = list(weights)
+    names, trained = list(weights), to_train(own)
     if len(names) > MATRICES:
         names = [names[i] for i in np.linspace(0, len(names) - 1, MATRICES).astype(int)]
     seen = {}
@@ -204,7 +206,7 @@ def _(own: Own) -> None:
             raise Wrong(
                 f"the gradient of `{name}` should have its shape, {weights[name].shape}; yours has {gradient.shape}."
             )
-        if gradient is None and (_of_another_name(weights, name, found) or not _trained(own, name)):
+        if gradient is None and (_of_another_name(weights, name, found) or name not in trained):
             continue
         seen[name] = _measured(own, weights[name], gradient, ids, targets)
         if gradient is None and seen[name].wrong:
@@ -237,11 +239,6 @@ def _of_another_name(weights: dict[str, np.ndarray], name: str, found: dict[str,
         for other in weights
         if other != name
     )
-
-
-def _trained(own: Own, name: str) -> bool:
-    """Returns whether a weight is one that is trained; a buffer of PyTorch's is not."""
-    return getattr(own.arrays("weights")[name], "requires_grad", True)
 
 
 def _gradients(own: Own, ids: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:

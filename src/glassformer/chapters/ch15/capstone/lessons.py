@@ -6,12 +6,17 @@ from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong
 from glassformer.text import corpus
 
-from .adapter import Missing, Own
+from .adapter import Missing, Own, Told
 from .reading import ids_of
 from .stage import differs
 from .texts import asked
 
 WAKING = 6  # times five steps, at most
+# What PyTorch says if a backward pass finds something changed, or gone, and the mistake that it tells of.
+TORCH_SAYS = {
+    "modified by an inplace operation": "changed-before-backward",
+    "through the graph a second time": "graph-kept",
+}
 
 
 def windows_of(own: Own, steps: int, T: int, texts: int) -> np.ndarray:
@@ -30,12 +35,22 @@ def windows_of(own: Own, steps: int, T: int, texts: int) -> np.ndarray:
 def learn(own: Own, windows: np.ndarray) -> float:
     """Takes a step on windows (texts, T + 1), or on the first of them if the adapter takes one text at a time."""
     if not own.batched:
-        return own.number("learn", windows[0, :-1], windows[0, 1:])
+        return _step(own, windows[0])
     own.batched = False  # the axis of texts is there already
     try:
-        return own.number("learn", windows[:, :-1], windows[:, 1:])
+        return _step(own, windows)
     finally:
         own.batched = True
+
+
+def _step(own: Own, windows: np.ndarray) -> float:
+    try:
+        return own.number("learn", windows[..., :-1], windows[..., 1:])
+    except Wrong as wrong:
+        for said, mistake in TORCH_SAYS.items():
+            if isinstance(wrong.__cause__, RuntimeError) and said in str(wrong.__cause__):
+                raise Told(f"{str(wrong).rstrip('.')}.", mistake) from wrong.__cause__
+        raise
 
 
 def wake(own: Own, piece: str) -> None:

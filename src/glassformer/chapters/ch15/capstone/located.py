@@ -59,7 +59,7 @@ def _variants(own: dict[str, np.ndarray], n: int) -> Iterator[tuple[str, str, di
 
     yield "part-outside", "", only(-1, ()), False
     for block in sorted({0, n - 1}):
-        where = f"This is so in block {block} alone, while all others add nothing."
+        where = f"This was measured with block {block} only: the matrices of all other blocks were set to 0."
         yield "part-feedforward", where, only(block, NETWORK), False
         yield "part-values", where, only(block, ATTENTION), True
         yield "part-averages", where, only(block, ATTENTION, scores=False), False

@@ -13,21 +13,18 @@ import numpy as np
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong
 
-from .adapter import Missing, Own, in_place, is_mask
+from .adapter import Missing, Own, in_place
 from .lessons import learn, windows_of
+from .trained import to_train
 
 STEPS = 20  # of training, where `weights` shows nothing that can be changed
 FAR = 1e-2  # relative: by at least so much louder weights change what is computed
 
 
 def trained_arrays(own: Own) -> dict[str, np.ndarray]:
-    """Returns the arrays of `weights` that can be changed, without masks and what PyTorch does not train."""
-    if not own.has("weights"):
-        return {}
-    shown = own.arrays("weights")
-    asked = {name: one for name, one in shown.items() if getattr(one, "requires_grad", False)}
-    arrays = {name: in_place(one) for name, one in (asked or shown).items()}
-    return {name: one for name, one in arrays.items() if one is not None and not is_mask(one)}
+    """Returns the arrays of `weights` that are to be trained and can be changed."""
+    arrays = {name: in_place(one) for name, one in to_train(own).items()}
+    return {name: one for name, one in arrays.items() if one is not None}
 
 
 @contextlib.contextmanager

@@ -118,9 +118,9 @@ def ends_alike(own: Own, ids: np.ndarray) -> None:
 
 def cut_short(n: int) -> Told:
     """Returns the failure of a design whose first rows depend on whether anything follows them."""
-    changed = "the first row changes if nothing follows it."
+    changed = "the first row changes if all later ones are removed."
     if n > 1:
-        changed = f"the first {n} rows change if nothing follows them."
+        changed = f"the first {n} rows change if all later ones are removed."
     return Told(changed, "over-positions")
 
 

@@ -7,6 +7,7 @@ change the sizes of steps.
 """
 
 import contextlib
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,7 @@ STRAIGHT, UNEVEN = (
     0.02,
     0.05,
 )  # relative: what a fit may leave; how much what a gradient is divided by must vary
+GROWN = 1.5  # times: so much larger than the first is the last of some steps if Adam corrects nothing
 WAKING, BURST = 5, 10  # steps; times as large
 
 
@@ -158,6 +160,7 @@ def _look(trainer: _Trainer, one: np.ndarray, other: np.ndarray) -> None:
     if not np.isfinite(steady).all() or not steady.any():
         return  # the checks that follow tell
     _against_gradients(trainer, one, taken[-1][0])
+    _tell_growth(trainer.own, np.array([np.linalg.norm(_flat(step)) for step, _ in taken]))
     after = [_flat(trainer.step(other)[0]) for _ in range(SECOND)]
     if not all(step.any() for step in after):
         return
@@ -168,6 +171,19 @@ def _look(trainer: _Trainer, one: np.ndarray, other: np.ndarray) -> None:
     if _cosine(after[0], after[-1]) > 1 - SAME and np.quantile(sizes, 0.1) > 0.9 * np.quantile(sizes, 0.9):
         trainer.own.remark(remark("alike-steps"))
     _forgets(trainer, one, other, steady)
+
+
+def _tell_growth(own: Own, sizes: np.ndarray) -> None:
+    """Remarks on steps that grow as Adam's do if its averages are not corrected for having started from zero.
+
+    The gradient is the same in each step, so what is corrected takes steps of one size.
+    """
+    t = np.arange(1, len(sizes) + 1)
+    for beta1, beta2 in itertools.product((0.8, 0.9, 0.95), (0.9, 0.95, 0.98, 0.99, 0.995, 0.999)):
+        grown = (1 - beta1**t) / np.sqrt(1 - beta2**t)
+        if grown[-1] > GROWN * grown[0] and np.abs(sizes / sizes[0] - grown / grown[0]).max() < STRAIGHT:
+            own.remark(remark("uncorrected", times=sizes[-1] / sizes[0], steps=len(sizes)))
+            return
 
 
 def _forgets(trainer: _Trainer, one: np.ndarray, other: np.ndarray, steady: np.ndarray) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from glassformer import bugs, scratch
 from glassformer.config import ModelConfig
-from glassformer.scratch import positions
+from glassformer.scratch import attention, positions
 
 from . import changes
 
@@ -52,6 +52,7 @@ def suspects(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspect]:
             continue
         yield name, "", found  # the mistake is out again: whoever asks may stop here
     yield from _of_code(model, ids)
+    yield from _of_softmaxes(model, ids)
     yield from _of_weights(model, ids)
 
 
@@ -162,12 +163,12 @@ def _changes(c: ModelConfig) -> Iterator[tuple[str, str, Change]]:
         said = {"attention": "attention", "feedforward": "the feed-forward network"}[which]
         yield (
             "residual-dropped",
-            f"In yours, {said} alone replaces the stream.",
+            f"In your model, only {said} replaces the stream.",
             lambda model, which=which: changes.alone(model, which),
         )
         yield (
             "norm-skipped",
-            f"In yours, {said} reads the stream without its norm.",
+            f"In your model, {said} reads the stream without its norm.",
             lambda model, which=which: changes.without_norm(model, f"norm_{which}"),
         )
     yield "norm-twice", "", changes.normed_twice
@@ -176,9 +177,9 @@ def _changes(c: ModelConfig) -> Iterator[tuple[str, str, Change]]:
     for axes in ((-2, -1), (-2,)):
         yield "norm-of-all", "", lambda model, axes=axes: changes.along(model, axes)
     for which, said in (
-        ((1,), "In yours, this holds for the feed-forward network."),
-        ((0,), "In yours, this holds for attention."),
-        ((0, 1), "In yours, this holds for both sublayers."),
+        ((1,), "In your model, this happens to the feed-forward network."),
+        ((0,), "In your model, this happens to attention."),
+        ((0, 1), "In your model, this happens to both sublayers."),
     ):
         yield "residual-of-norm", said, lambda model, which=which: changes.added_to_norm(model, which)
     yield "no-activation", "", lambda model: changes.activation(model, lambda x: x)
@@ -225,8 +226,12 @@ def _of_rotations(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspe
     for mistake, detail, other in (
         ("rotation-backwards", "", backwards),
         ("rotation-order", "", fastest_last),
-        ("rotation-backwards", "In yours, this holds for the keys alone.", of_one(1, backwards)),
-        ("rotation-backwards", "In yours, this holds for the queries alone.", of_one(0, backwards)),
+        ("rotation-backwards", "In your model, only the keys are rotated backwards.", of_one(1, backwards)),
+        (
+            "rotation-backwards",
+            "In your model, only the queries are rotated backwards.",
+            of_one(0, backwards),
+        ),
         ("rotation-of-one", "In yours, only the queries seem to be rotated.", of_one(1)),
         ("rotation-of-one", "In yours, only the keys seem to be rotated.", of_one(0)),
     ):
@@ -238,6 +243,24 @@ def _of_rotations(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspe
             positions.rotate = right
         yield mistake, detail, found
     yield "values-for-keys-rotated", "", _of_values_for_keys(model, ids)
+
+
+def _of_softmaxes(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspect]:
+    """Yields attention whose softmax adds 1 to its sum, with the largest score subtracted and without."""
+    right = attention.softmax
+    for largest in (False, True):
+
+        def softmax(x: Any, axis: int = -1, largest: bool = largest) -> Any:
+            top = x.max(axis=axis, keepdims=True) if largest else 0.0
+            e = np.exp(x - top)
+            return e / (e.sum(axis=axis, keepdims=True) + 1)
+
+        attention.softmax = softmax
+        try:
+            found = model(ids)
+        finally:
+            attention.softmax = right
+        yield "softmax-plus-one", "", found
 
 
 def _of_values_for_keys(model: scratch.Transformer, ids: np.ndarray) -> np.ndarray:
@@ -258,20 +281,25 @@ def _of_values_for_keys(model: scratch.Transformer, ids: np.ndarray) -> np.ndarr
 def _of_weights(model: scratch.Transformer, ids: np.ndarray) -> Iterator[Suspect]:
     """Yields mistakes that give a right model other weights."""
     own, c = model.named_parameters(), model.config
-    for mistake, detail, change in _other_weights(own):
+    for mistake, detail, change in _other_weights(own, ids):
         other = changes.with_weights(own, c.replace(dropout=0.0))
         for name, weight in other.named_parameters().items():
             weight[...] = change(name, weight.copy())
         yield mistake, detail, other(ids)
 
 
+def _at(ids: np.ndarray, rows: int) -> np.ndarray:
+    """Returns the ids, and zeros after them, as so many numbers of rows."""
+    return np.pad(ids, (0, rows - len(ids))) % rows
+
+
 def _other_weights(
-    own: dict[str, np.ndarray],
+    own: dict[str, np.ndarray], ids: np.ndarray
 ) -> Iterator[tuple[str, str, Callable[[str, np.ndarray], np.ndarray]]]:
     ends = [f"W_{one}.weight" for one in ("q", "k", "v", "o", "up", "gate", "down")]
     every = [*ends, "unembedding.weight"]
     for which in (ends[:4], ends[:3], every, ends, *([end] for end in ends)):
-        only = f" Here it is `{which[0]}` alone." if len(which) == 1 else ""
+        only = f" In your model, only `{which[0]}` is used like this." if len(which) == 1 else ""
         yield (
             "not-transposed",
             only.strip(),
@@ -305,17 +333,19 @@ def _other_weights(
     yield from _of_another(own)
     yield "gain-plus-one", "", lambda name, w: w + 1 if "norm" in name and name.endswith("weight") else w
     for of, shift in itertools.product(("token_embedding.weight", "decoder.positions.weight"), (1, -1)):
-        which = f"In yours, the rows of `{of}` are shifted by {abs(shift)}."
+        which = f"In your model, the rows of `{of}` are shifted by {abs(shift)}."
         yield (
             "row-shifted",
             which,
             lambda name, w, of=of, by=shift: np.roll(w, by, axis=0) if name == of else w,
         )
+    table = "decoder.positions.weight"
+    yield "positions-by-ids", "", lambda name, w: w[_at(ids, len(w))] if name == table else w
     D = own["token_embedding.weight"].shape[1]
     for times, said in ((np.sqrt(D), "√D"), (1 / np.sqrt(D), "1/√D")):
         yield (
             "embedding-scaled",
-            f"In yours, the token vectors seem to be multiplied by {said}.",
+            f"In your model, the token vectors seem to be multiplied by {said}.",
             lambda name, w, times=times: times * w if name == "token_embedding.weight" else w,
         )
     yield "low-precision", "", lambda name, w: w.astype(np.float16).astype(w.dtype)
@@ -332,7 +362,7 @@ def _of_another(
         if own[first + one].shape == own[first + other].shape:
             yield (
                 "other-weight",
-                f"`{other}` seems to be used instead of `{one}`, too.",
+                f"`{other}` seems to be used a second time, in the place of `{one}`.",
                 lambda name, w, one=one, other=other: (
                     own[name.removesuffix(one) + other] if name.endswith("." + one) else w
                 ),
@@ -341,7 +371,7 @@ def _of_another(
     for other in (name for name in own if "norm" in name and own[name].shape == own[last].shape):
         yield (
             "other-weight",
-            f"`{other}` seems to be used instead of `{last}`, too.",
+            f"`{other}` seems to be used a second time, in the place of `{last}`.",
             lambda name, w, other=other: own[other] if name == last else w,
         )
 

@@ -21,12 +21,11 @@ def written(
 ) -> list[int]:
     """Returns the n new ids, whether the prompt comes back with them or not."""
     what = f"`{piece}` of {len(prompt)} ids and {n} more"
-    found = own.call(piece, prompt, n, temperature, seed)
-    if not isinstance(found, np.ndarray | list | tuple):
-        found = list(found) if hasattr(found, "__next__") else found
-    ids = as_numbers(in_numpy(found), what)
-    while ids.ndim > 1 and ids.shape[0] == 1:
-        ids = ids[0]
+    ids = _returned(own, piece, prompt, n, temperature, seed)
+    if ids.ndim == 1 and len(ids) in (n, len(prompt)) and np.array_equal(ids[: len(prompt)], prompt):
+        mistake = _too_short(own, piece, prompt)
+        if mistake:
+            raise Told(f"{what} returned the prompt and {len(ids) - len(prompt)} new ids.", mistake)
     if ids.ndim != 1 or len(ids) not in (n, len(prompt) + n):
         message = f"{what} should return {len(prompt) + n} ids, or only the {n} new ones; yours has shape {ids.shape}."
         if ids.ndim == 1 and 1 in (abs(len(ids) - n), abs(len(ids) - len(prompt) - n)):
@@ -40,6 +39,25 @@ def written(
     if new.dtype.kind not in "iu" or new.min() < 0 or new.max() >= own.vocab_size:
         raise Wrong(f"{what} should return ids from 0 to V − 1; yours are {new[:6].tolist()}.")
     return [int(one) for one in new]
+
+
+def _returned(own: Own, piece: str, prompt: np.ndarray, n: int, temperature: float, seed: int) -> np.ndarray:
+    found = own.call(piece, prompt, n, temperature, seed)
+    if not isinstance(found, np.ndarray | list | tuple):
+        found = list(found) if hasattr(found, "__next__") else found
+    ids = as_numbers(in_numpy(found), f"`{piece}` of {len(prompt)} ids and {n} more")
+    while ids.ndim > 1 and ids.shape[0] == 1:
+        ids = ids[0]
+    return ids
+
+
+def _too_short(own: Own, piece: str, prompt: np.ndarray) -> str:
+    """Returns why a text that begins with its prompt is too short; "" if these are new ids that repeat the prompt."""
+    P = len(prompt)
+    one, more = (_returned(own, piece, prompt, n, 0, 0) for n in (1, P + 3))
+    if np.array_equal(one, prompt) and len(more) == P + 3 and np.array_equal(more[:P], prompt):
+        return "n-is-total"
+    return "stops-early" if len(one) == P + 1 and np.array_equal(one[:P], prompt) else ""
 
 
 def softmax(x: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
 
 from .adapter import LeaveOut, Missing, NotLookedAt, Own, Told
-from .louder import loud_weights, other_weights
+from .louder import loud_weights, other_weights, trained_arrays
 from .origin import your_own_code
 from .stage import Stage, changed_by, close, cut_short, differs, ends_alike, leaks, masked_sometimes
 from .words import remark
@@ -17,6 +17,7 @@ block = Stage("block")
 model = Stage("model")
 
 CUT = 0.2, 0.9  # how many logits are 0 if a ReLU has cut them off
+READ = 5  # the row of a table of positions that is changed, and the id that should have nothing to do with it
 EVEN = 1e-3  # relative: by how much logits may differ from what a head gives
 COMBINATIONS, LINEAR, TINY = (
     12,
@@ -336,6 +337,9 @@ def _(own: Own) -> None:
                     return
                 audible = audible or _audible(own)
     message, mistake = found
+    table = _read_at_ids(own) if audible else ""
+    if table:
+        raise Told(f"{message} Row {READ} of `{table}` counts wherever the id is {READ}.", "positions-by-ids")
     if audible:
         raise Told(message, mistake)
     if looked:
@@ -346,6 +350,27 @@ def _(own: Own) -> None:
         f"{message} Either the positions are never used, or they start at zero. To find out, the checker has to "
         "change your weights: write `weights` or `learn` first."
     )
+
+
+def _read_at_ids(own: Own) -> str:
+    """Returns the name of a table with a row for each position that is read at the ids; "" if there is none.
+
+    In a text of a few ids, no position is as late as `READ`. So what changes with this row reads it for another reason.
+    """
+    places, V = own.context_length, own.vocab_size
+    texts = [np.full(READ - 1, id) for id in (READ, READ + 1)]
+    for name, table in trained_arrays(own).items():
+        if table.ndim != 2 or len(table) != places or places == V or V <= READ + 1:
+            continue
+        was, kept = [own.logits(text) for text in texts], table[READ].copy()
+        try:
+            table[READ, ::2] += 1  # and not all alike, which LayerNorm would take away
+            changed = [len(differs(own.logits(text), its)) for text, its in zip(texts, was, strict=True)]
+        finally:
+            table[READ] = kept
+        if changed == [len(texts[0]), 0]:
+            return name
+    return ""
 
 
 def _audible(own: Own) -> bool:

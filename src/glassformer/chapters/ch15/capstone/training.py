@@ -2,13 +2,14 @@
 
 import contextlib
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from glassformer.exercises.expect import Wrong, as_numbers
 
-from .adapter import NotLookedAt, Own, Told, in_place, is_mask
+from .adapter import NotLookedAt, Own, Told, in_place
 from .learning import without_one
 from .lessons import learn, windows_of
 from .origin import your_own_code
@@ -22,6 +23,7 @@ from .returned import (
 from .stage import Stage, close, steady
 from .steps import fresh_model, no_step_is_late, steps_follow_their_text
 from .texts import log_softmax
+from .trained import to_train
 from .watch import always_new, keeps_gradients, optimizers_watched, tensors_below, trained_tensors
 from .words import remark
 
@@ -32,7 +34,7 @@ SAME_LOSS = 1e-5
 OTHER = 0.25  # relative: dropout and smoothing change a loss by less
 AGREE = 2  # steps whose losses one mistake must explain
 AVERAGED = 7  # steps
-FROZEN = 10  # steps after which each weight has moved
+FROZEN, LATER = 10, 25  # steps after which each weight has moved, and has moved again
 ABOVE = 0.3  # nats above what a model pays that knows nothing, or above the first loss: more than noise
 SHRUNK = 0.5  # of its first size: so small no matrix becomes by learning
 STANDING = 3  # steps
@@ -50,7 +52,7 @@ def _(own: Own) -> None:
 
 @training.check("a step returns its loss")
 def _(own: Own) -> None:
-    own.found["first weights"] = _numbers(own)
+    own.found["first weights"], own.found["to train"] = _numbers(own), set(to_train(own))
     own.found["losses"] = []
     before, explained = None, []
     for batch in windows_of(own, 3, min(own.context_length, 16), 4):
@@ -167,6 +169,7 @@ def _(own: Own) -> None:
 def _(own: Own) -> None:
     [batch] = windows_of(own, 1, 16, 4)
     before, below = own.found["first weights"], _below(own, batch)
+    early = before
     losses, moved = [learn(own, batch)], []
     goal, blind = 0.35 * losses[0], math.log(own.vocab_size)
     while losses[-1] > goal and len(losses) < BY_HEART:
@@ -187,11 +190,14 @@ def _(own: Own) -> None:
         if len(losses) == FROZEN:
             told_if_some_change_nothing(moved)
             _tie(own, before)
-            for name, was in before.items():
-                weight = _weights(own)[name]
-                if np.array_equal(was, np.array(as_array(weight))) and _matters(own, weight, batch):
-                    raise Told(f"after {len(losses)} steps `{name}` is exactly what it was.", "frozen")
+            for name in _unchanged(own, before, batch):
+                raise Told(f"after {len(losses)} steps `{name}` is exactly what it was.", "frozen")
             _unlisted(own, below, batch, len(losses))
+            early = _numbers(own)
+        if len(losses) == LATER:
+            stays = _unchanged(own, early, batch)
+            if stays and any(map(_differ, early.values(), _numbers(own).values())):
+                own.remark(remark("frozen-later", name=stays[0], first=FROZEN + 1, last=LATER))
         if len(losses) == BY_HEART // 2 and min(losses) > 0.85 * losses[0]:
             break
     first, last = losses[0], float(np.min(losses[-20:]))
@@ -213,6 +219,18 @@ def _(own: Own) -> None:
     own.found["jumps"] = _jumps(losses)
     if "divided" in own.found:
         own.remark(remark("divided", said=own.found["divided"]))
+
+
+def _unchanged(own: Own, before: dict[str, np.ndarray], batch: np.ndarray) -> list[str]:
+    """Returns the names of weights that are to be trained, that are still what they were, and that matter."""
+    now = _weights(own)
+    return [
+        name
+        for name, was in before.items()
+        if name in own.found["to train"]
+        and not _differ(was, as_array(now[name]))
+        and _matters(own, now[name], batch)
+    ]
 
 
 def _tie(own: Own, before: dict[str, np.ndarray]) -> None:
@@ -248,11 +266,9 @@ def _unlisted(own: Own, below: list[tuple[Any, np.ndarray]], batch: np.ndarray, 
 
 
 def _matters(own: Own, weight: Any, batch: np.ndarray) -> bool:
-    """Returns whether the loss depends on a weight that did not move. On a mask or the keys' bias it does not."""
+    """Returns whether the loss depends on a weight that did not move. On the keys' bias it does not."""
     array, text = in_place(weight), batch[0]
     if array is None or not own.has("loss"):
-        return False
-    if is_mask(array):
         return False
     return _moves_loss(own, array, ..., text[:-1], text[1:])
 
@@ -277,16 +293,21 @@ def _why(own: Own, said: str, losses: list[float], batch: np.ndarray) -> Wrong:
     if not math.isfinite(losses[-1]):
         return Told(said, "uphill" if _climbs(losses) else "too-fast")
     if own.has("logits") and _last_alone(own, batch):
-        return Told(f"{said} Of each text it has learned the last position, and no other.", "learns-last")
+        return Told(f"{said} In each text it has learned only the last position.", "learns-last")
     left = _shrunk(own)
     if left < SHRUNK:
-        return Told(f"{said} Meanwhile every matrix shrank to less than {left:.0%} of its size.", "decay")
+        return Told(
+            f"{said} Meanwhile every matrix shrank to less than {left:.0%} of the size it had at first.",
+            "decay",
+        )
     if _climbs(losses) and losses[-1] > losses[0] + ABOVE:
         return Told(said, "uphill")
     first, blind = own.found["losses"][0], math.log(own.vocab_size)
     highest = max(own.found["losses"] + losses)
     if highest > 2 * max(first, blind) or (_jumps(losses) and highest > max(first, blind) + ABOVE):
         return Told(said, "too-fast")
+    if _stands_still(own, [batch] * STANDING):
+        return Told(said, "rate-ended")
     if not _jumps(losses) and losses[-1] < losses[0]:
         return Told(said, "too-slow")
     return Wrong(
@@ -327,6 +348,14 @@ def _jumps(losses: list[float]) -> bool:
     return bool((steps > 0).mean() > 0.2 and (steps < 0).mean() > 0.2)
 
 
+def _stands_still(own: Own, batches: Iterable[np.ndarray]) -> bool:
+    """Takes a step on each of these batches, and returns whether none of them has changed any weight."""
+    was = _numbers(own)
+    for batch in batches:
+        learn(own, batch)
+    return bool(was) and not any(map(_differ, was.values(), _numbers(own).values()))
+
+
 def _weights(own: Own) -> dict:
     return own.arrays("weights") if own.has("weights") else {}
 
@@ -356,10 +385,7 @@ def _(own: Own) -> None:
         losses.append(learn(own, batch))
         if not math.isfinite(losses[-1]):
             raise Told(f"the loss became {losses[-1]} on the way through Shakespeare.", "too-fast")
-    was = _numbers(own)
-    for batch in windows[FROM_TEXT : FROM_TEXT + STANDING]:
-        learn(own, batch)
-    if was and not any(map(_differ, was.values(), _numbers(own).values())):
+    if _stands_still(own, windows[FROM_TEXT : FROM_TEXT + STANDING]):
         own.remark(remark("stands-still", steps=STANDING))
     _rows_that_stay(own, windows[:FROM_TEXT, : None if own.batched else 1])
     found = float(np.mean([own.number("loss", w[0, :-1], w[0, 1:]) for w in windows[-6:]]))
@@ -395,7 +421,7 @@ def _rows_that_stay(own: Own, windows: np.ndarray) -> None:
         # The row of this id, and of no other: a table of positions can have as many rows.
         texts = [np.full(8, one) for one in (id, others[0])]
         if [_moves_loss(own, array, id, text, np.arange(8) % V) for text in texts] == [True, False]:
-            message = f"row {id} of `{name}` points exactly where it pointed at first, although id {id} was read often."
+            message = f"id {id} was read often, but row {id} of `{name}` still points in the same direction as before."
             raise Told(message, "row-frozen")
 
 

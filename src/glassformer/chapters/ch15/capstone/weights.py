@@ -188,6 +188,8 @@ def _tensor(array: np.ndarray) -> Any:
 def _agree(own: Own, kind: str, model: scratch.Transformer, ids: np.ndarray, which: str) -> None:
     run, want = _run_of(own, kind, model), model(ids)
     found = run(ids)
+    if not close(run(ids), found):
+        raise Told(f"{which}: the same ids gave two different results.", "dropout-in-evaluation")
     if close(found, want, CLOSE * min(1.0, float(np.abs(want).max()))):
         return
     message = f"{which}: {largest(found, want, 'T V')}"

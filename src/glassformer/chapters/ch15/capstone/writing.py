@@ -20,6 +20,7 @@ DOUBT = 2.0
 SURE = 0.98  # a probability that leaves nothing to draw
 FEW = 200  # ids: with more, not every one can be waited for
 POWER = 0.2  # how far a measured power of the temperature may be off
+SAME = 1.4  # times: how far apart two measurements of what multiplies it may be
 LUCK = 14.0  # the logarithm of how rarely right draws are called wrong
 
 
@@ -131,10 +132,11 @@ def _(own: Own) -> None:
         for by, neighbour in ((1, "next"), (-1, "previous")):
             others[f"drawn-{neighbour}"] = np.roll(want, by)
         most = np.maximum.accumulate(np.append(0, want))
+        others["drawn-sorted"], others["drawn-sorted-falling"] = np.sort(want), np.sort(want)[::-1]
         others["not-cumulated"] = np.diff(most) + (1 - want.max()) * (np.arange(len(want)) == 0)
         for mistake, p in others.items():
             if _fits(drawn, p) and np.abs(p - want).sum() > 0.4:
-                raise Told(message, mistake)
+                raise Told(message, mistake.removesuffix("-falling"))
         plain = softmax(logits)
         flat = _drawn(own, prompt, IMMENSE, range(DRAWS))
         # What is drawn where all ids are equally likely shows what is cut off; but not if the temperature is not used.
@@ -173,8 +175,9 @@ def _draws_at_another(
         return
     (first, one), *_, (last, other) = used.items()
     power = math.log(other / one) / math.log(last / first)
-    for its, said in ((1.0, "a multiple of it"), (2.0, "its square"), (0.5, "its root")):
-        if abs(power - its) < POWER:
+    for its, said in ((1.0, "a multiple of it"), (2.0, "near its square"), (0.5, "near its root")):
+        factors = [now / was**its for was, now in used.items()]
+        if abs(power - its) < POWER and max(factors) < SAME * min(factors):
             listed = " and ".join(f"at {was:.3g} as if it were {now:.3g}" for was, now in used.items())
             raise Told(f"{message} It draws {listed}, which is {said}.", "temperature-other")
 
@@ -223,12 +226,16 @@ def _drawn(own: Own, prompt: np.ndarray, temperature: float, seeds: range = rang
 
 
 def _fits(drawn: np.ndarray, p: np.ndarray, sigmas: float = 4.0) -> bool:
-    """Returns whether ids may come from a distribution: how often the likeliest comes, how many, the mean log p."""
+    """Returns whether ids may come from a distribution: how often they come, how many of them, the mean log p."""
     best, luck = p.argmax(), sigmas / np.sqrt(len(drawn))
     log_p = np.log(np.maximum(p, 1e-12))
     mean = p @ log_p
     spread = np.sqrt(max(0.0, p @ log_p**2 - mean**2))
     often = abs(np.mean(drawn == best) - p[best]) < luck * np.sqrt(p[best] * (1 - p[best])) + 0.02
+    most = np.bincount(drawn).argmax()  # an id that is no favorite must not be drawn like one
+    often &= np.mean(drawn == most) - p[most] < 1.5 * luck * np.sqrt(p[most]) + 0.04
+    cumulated = np.cumsum(np.bincount(drawn, minlength=len(p)) / len(drawn) - p)
+    often &= np.abs(cumulated).max() < 0.7 * luck + 0.02
     several = len(set(drawn.tolist())) > 0.5 * (1 - (1 - p) ** len(drawn)).sum()
     return bool(often and several and abs(log_p[drawn].mean() - mean) < luck * spread + 0.02)
 
@@ -298,7 +305,7 @@ def _reads_the_end(own: Own) -> None:
         if asked == 3:
             break
     if asked and first == asked:
-        message = f"of {context + 5} ids it reads only the first {context}."
+        message = f"in a text of {context + 5} ids it reads only the first {context}."
         raise Told(message, "context-full")
 
 
