@@ -158,7 +158,7 @@ BUDGETS = {
     "notebooks/index.html": (180, 56),
     "notebooks/04-putting-order-in.html": (240, 54),
     "notebooks/09-loss-and-the-way-back.html": (260, 78),
-    "notebooks/10-training.html": (280, 76),  # what trains a GPT, and seven figures
+    "notebooks/10-training.html": (285, 76),  # what trains a GPT, and seven figures
     "search.html": (275, 64),  # the index of all words
 }
 OTHERS, PRACTICES = (260, 64), (550, 40)
