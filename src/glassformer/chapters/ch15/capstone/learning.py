@@ -315,7 +315,7 @@ def _tell(own: Own, seen: dict[str, Slope], wrong: list[str], weights, found, id
     ratios = np.array([seen[name].predicted / seen[name].found for name in wrong if seen[name].found])
     right = [name for name, one in seen.items() if one.agrees and not one.flat]
     if not right and len(wrong) > 1 and np.ptp(ratios) < FACTOR * abs(ratios[0]):
-        message += f" Every gradient is {ratios[0]:.4g} times the slope; these are {len(ids)} ids."
+        message += f" Every gradient is {ratios[0]:.4g} times the slope, and the text has {len(ids)} ids."
         raise Told(
             message, "gradient-summed" if abs(ratios[0] - len(ids)) < FACTOR * len(ids) else "gradient-times"
         )

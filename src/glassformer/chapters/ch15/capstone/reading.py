@@ -110,7 +110,7 @@ def _(own: Own) -> None:
         raise Wrong("a text and its reverse have the same ids.")
 
 
-@tokenizer.check("an unknown character does not disappear")
+@tokenizer.check("an unknown character is noticed")
 def _(own: Own) -> None:
     try:
         found = own.call("encode", UNKNOWN)

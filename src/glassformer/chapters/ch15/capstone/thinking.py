@@ -339,7 +339,9 @@ def _(own: Own) -> None:
     message, mistake = found
     table = _read_at_ids(own) if audible else ""
     if table:
-        raise Told(f"{message} Row {READ} of `{table}` counts wherever the id is {READ}.", "positions-by-ids")
+        raise Told(
+            f"{message} Row {READ} of `{table}` is used wherever the id is {READ}.", "positions-by-ids"
+        )
     if audible:
         raise Told(message, mistake)
     if looked:
