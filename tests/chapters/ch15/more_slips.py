@@ -139,7 +139,8 @@ SLIPS = {
 REMARKED = {
     "a block that stops learning": (design("H9", FreezesABlock), "training", "did not change, although it had changed"),
     "Adam without its corrections": (
-        edited(("self.b1**self.t", "self.b1"), ("self.b2**self.t", "self.b2")), "training", "not corrected for having",
+        edited(("self.b1**self.t", "self.b1"), ("self.b2**self.t", "self.b2")),
+        "training", "divide them by 1 − β₁ᵗ and 1 − β₂ᵗ",
     ),
 }  # fmt: skip
 
@@ -153,6 +154,6 @@ CAUSES = {
                 "        cache[i] = k, v\n        if k.shape[1] > 1:\n            k, v = k[:, :-1], v[:, :-1]\n",
             ),
         ),
-        "cache", "looks before its own key and value have joined",
+        "cache", "before its own key and value are in the cache",
     ),
 }  # fmt: skip
