@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 from bs4 import BeautifulSoup
+from hypothesis import given, strategies
 from PIL import Image
 from small_site import build
 
@@ -93,9 +94,48 @@ def test_ids_of_drawings_are_unique_and_what_refers_to_them_still_does():
 
 
 def test_coordinates_of_drawings_are_written_in_hundredths():
-    drawing = '<svg><path d="M 1.234567 -0.001234 L 20.5 3.999" transform="scale(0.015625)"/></svg>'
-    assert tidy(drawing) == '<svg><path d="M 1.23 0 L 20.5 4" transform="scale(0.015625)"/></svg>'
+    drawing = '<svg><path d="M 1.234567 -0.001234 C 20.5 3.999 1 2 3 4" transform="scale(0.015625)"/></svg>'
+    assert tidy(drawing) == '<svg><path d="M 1.23 0 C 20.5 4 1 2 3 4" transform="scale(0.015625)"/></svg>'
     assert tidy("<p>1.234567</p>") == "<p>1.234567</p>"
+
+
+def test_a_curve_is_written_as_the_way_from_each_point_to_the_next():
+    drawing = (
+        '<svg><path d="M 10 2.04 \nL 10.5 1.96 \nL 9.501234 12 \nz \nM 5 5 \nL 5 -6 \n" fill="none"/></svg>'
+    )
+    assert tidy(drawing) == '<svg><path d="M10 2l.5 0-1 10zM5 5l0-11" fill="none"/></svg>'
+    drawing = (
+        '<svg><text x="7" transform="rotate(-0 7 8)">a</text><text transform="rotate(-90 7 8)">b</text></svg>'
+    )
+    assert tidy(drawing) == '<svg><text x="7">a</text><text transform="rotate(-90 7 8)">b</text></svg>'
+
+
+COORDINATE = strategies.floats(-2000, 2000).map(lambda number: round(number, 6))
+PIECES = strategies.lists(
+    strategies.lists(strategies.tuples(COORDINATE, COORDINATE), min_size=2, max_size=60),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(PIECES)
+def test_no_point_of_a_curve_moves_by_more_than_half_a_tenth(pieces):
+    wanted = [point for piece in pieces for point in piece]
+    written = "".join(
+        " ".join(f"{'L' if i else 'M'} {x:f} {y:f} \n" for i, (x, y) in enumerate(piece)) for piece in pieces
+    )
+    found, here = [], (0.0, 0.0)
+    line = re.search(' d="(.*?)"', tidy(f'<svg><path d="{written}"/></svg>'))[1]
+    for command, numbers in re.findall(r"([Ml])([^Ml]*)", line):
+        values = [float(number) for number in re.findall(r"-?(?:\d+(?:\.\d+)?|\.\d+)", numbers)]
+        for x, y in zip(values[::2], values[1::2], strict=True):
+            here = (x, y) if command == "M" else (here[0] + x, here[1] + y)
+            found.append(here)
+    assert len(found) == len(wanted)
+    assert (
+        max(abs(a - b) for to, at in zip(found, wanted, strict=True) for a, b in zip(to, at, strict=True))
+        < 0.0501
+    )
 
 
 def test_an_empty_header_is_a_cell():
