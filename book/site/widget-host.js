@@ -257,13 +257,13 @@
   }
 
   const text = (url) => fetch(url).then((answer) => (answer.ok ? answer.text() : Promise.reject(new Error(`${url}: ${answer.status}`))));
-  /** A view whose code a server has in files. All of them are asked for at once, and not one because of another. */
-  function fromModules({ _loader, _modules, _styles }) {
+  /** A view whose code a server has in files. Those that it needs at once are all asked for together. */
+  function fromModules({ _loader, _modules, _styles, _later }) {
     const ahead = (href) => document.head.append(Object.assign(document.createElement("link"), { rel: "modulepreload", href }));
     const imported = (name) => import(new URL(`code/${name}.js`, here));
     let prepared; // once: even to import again what is there takes a turn of the page, and paper does not wait for one
     const begin = async () => {
-      for (const name of [_loader, ..._modules]) broughtOnce(name, ".js", ahead);
+      for (const name of [_loader, ..._modules.filter((one) => !_later.includes(one))]) broughtOnce(name, ".js", ahead);
       const coming = [imported(_loader), imported(_modules.at(-1)), ..._styles.map((name) => broughtOnce(name, ".css", text))];
       const [{ dress }, { default: view }, ...styles] = await Promise.all(coming);
       return { view, scope: dress(styles.map((style) => ({ style }))) };

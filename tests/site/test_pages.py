@@ -156,9 +156,9 @@ def test_nothing_is_wider_than_a_phone_but_what_scrolls_and_shows_it(read):
 # A practice has an editor.
 BUDGETS = {
     "notebooks/index.html": (180, 56),
-    "notebooks/04-putting-order-in.html": (240, 54),
-    "notebooks/09-loss-and-the-way-back.html": (260, 78),
-    "notebooks/10-training.html": (285, 76),  # what trains a GPT, and seven figures
+    "notebooks/04-putting-order-in.html": (210, 54),
+    "notebooks/09-loss-and-the-way-back.html": (260, 74),
+    "notebooks/10-training.html": (260, 70),
     "search.html": (275, 64),  # the index of all words
 }
 OTHERS, PRACTICES = (260, 64), (550, 40)

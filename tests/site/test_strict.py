@@ -79,6 +79,28 @@ def test_a_gpt_learns_on_a_strict_server(strictly):
     assert not arrived.complaints
 
 
+def test_where_the_code_that_trains_does_not_arrive_the_reader_may_start_again(visit):
+    arrived = visit("notebooks/10-training.html", door="http")
+    arrived.open_everything()
+    asked = []
+
+    def refuse(route):
+        asked.append(route.request.url)
+        route.abort()
+
+    arrived.page.route("**/training_server-*.js", refuse)
+    start = arrived.page.get_by_role("button", name="Start training")
+    start.press("Enter")
+    expect(arrived.page.get_by_text("could not be loaded. Check your connection")).to_be_visible()
+    assert len(asked) == 2  # from the worker, and from the page
+    arrived.page.unroute("**/training_server-*.js")
+    start.press("Enter")
+    expect(arrived.page.locator(".gf-lab-facts dd").first).to_have_text(
+        re.compile(r"^[1-9]\d* of"), timeout=60_000
+    )
+    arrived.complaints.clear()  # the two files that were refused
+
+
 def test_the_practice_opens_on_a_strict_server(strictly):
     arrived = strictly(PRACTICE)
     expect(arrived.page.locator(".practice").first).to_be_visible()
@@ -116,6 +138,25 @@ def test_code_becomes_files_and_the_state_keeps_everything_else(tmp_path):
     assert (tmp_path / f"{view}.js").read_text("utf-8") == f'import {{ a }} from "./{kit}.js";'
     assert (tmp_path / f"{kit}.css").read_text("utf-8") == "p { color: red }"
     assert (tmp_path / f"{state['_loader']}.js").read_text("utf-8") == "loads"
+    assert state["_later"] == []
+
+
+def test_what_a_view_imports_only_later_is_not_asked_for_at_once(tmp_path):
+    sources = {
+        "kit": "export const a = 1;",
+        "low": "export const b = 2;",
+        "late": 'import { a } from "../kit/kit.js";\nimport { b } from "./low.js";',
+        "view": 'import { a } from "../kit/kit.js";\nexport const load = () => import("./engine/late.js");',
+    }
+    models = {
+        name: {"state": {"name": name, "source": source, "style": ""}} for name, source in sources.items()
+    }
+    own = {"_esm": "loads", "_modules": [f"anywidget:{name}" for name in sources]}
+    state = Files(tmp_path).take({**models, "v": {"state": own}})["v"]["state"]
+    kit, low, late, view = state["_modules"]
+    assert state["_later"] == [low, late]
+    assert f'import("./{late}.js")' in (tmp_path / f"{view}.js").read_text("utf-8")
+    assert kit.startswith("kit-")
 
 
 @pytest.mark.parametrize(
@@ -141,5 +182,7 @@ def test_a_page_has_the_state_of_its_views_and_no_code(site):
     assert len(names) > 10
     for name in names:
         assert (folder / f"{name}.disk.js").exists()
-        for imported in re.findall(r'from "\./(.+?)"', (folder / f"{name}.js").read_text("utf-8")):
+        for imported in re.findall(
+            r'(?:from |import\()"\./(.+?)"', (folder / f"{name}.js").read_text("utf-8")
+        ):
             assert (folder / imported).exists()

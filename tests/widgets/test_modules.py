@@ -59,6 +59,14 @@ def test_a_module_comes_after_those_it_imports_and_once(write):
     assert needed("low", package) == ("low",)
 
 
+def test_a_module_that_is_imported_later_is_stored_too(write):
+    package = write(
+        low="export const one = 1;\n",
+        main='export const load = () => import("../../widgets/kit/low.js");\n',
+    )
+    assert needed("main", package) == ("low", "main")
+
+
 BAD = {
     "a circle": (
         {
@@ -151,8 +159,9 @@ def test_all_views_are_listed_and_nothing_else_is_found():
 def test_no_module_asks_for_anything_or_makes_markup_of_text(name):
     address = r"https?://(?!www\.w3\.org/2000/svg\"|anywidget\.dev/en/afm/\))"
     assert not re.search(rf"\bfetch\(|{address}|Math\.random|innerHTML", read(name))
-    # The loader imports what a notebook has stored, and tokenizers.js a library that comes with the book.
-    assert ("import(" in read(name)) == (name in ("loader", "tokenizers"))
+    # The loader imports what a notebook has stored, tokenizers.js a library that comes with the book, and
+    # training_worker.js what trains.
+    assert ("import(" in read(name)) == (name in ("loader", "tokenizers", "training_worker"))
 
 
 # --- stylesheets; no linter for CSS comes with Python, so the browser judges them ---
@@ -342,6 +351,26 @@ def test_views_of_one_version_share_modules_and_stylesheet(mount):
     scopes = [view.root.get_attribute("class") for view in (one, other, again)]
     assert scopes[0] == scopes[2] != scopes[1]
     assert one.page.evaluate("document.querySelectorAll('head style').length") == 1 + 2
+
+
+@pytest.mark.parametrize("scheme", ["blob", "data"])
+def test_a_module_may_import_another_once_it_needs_it(page, scheme):
+    found = page.evaluate(
+        """async ([loader, scheme]) => {
+          const address = scheme === "blob"
+            ? URL.createObjectURL(new Blob([loader], { type: "text/javascript" }))
+            : `data:text/javascript;charset=utf-8,${encodeURIComponent(loader)}`;
+          const { link } = await import(address);
+          const main = await link([
+            { name: "late", source: `globalThis.isLate = "${scheme}"; export const two = 2;` },
+            { name: "main", source: 'export const load = () => import("./late.js");' },
+          ]);
+          const before = globalThis.isLate === scheme;
+          return [before, (await main.load()).two, globalThis.isLate === scheme];
+        }""",
+        [read("loader"), scheme],
+    )
+    assert found == [False, 2, True]
 
 
 def test_where_blobs_cannot_be_imported_modules_come_as_data(page):

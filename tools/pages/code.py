@@ -8,7 +8,8 @@ the site they are in _static/code, once for all pages, under names that contain 
 - NAME.disk.js, a script that holds both as text, because a page opened from disk cannot import files.
 
 What remains in a page is the state of its views. There, `_modules` is a list of names, `_styles` are those that have a
-stylesheet, and `_loader` is the name of the module that puts the others together.
+stylesheet, `_later` are those that the view imports only once it needs them, and `_loader` is the name of the module
+that puts the others together.
 """
 
 from __future__ import annotations
@@ -28,9 +29,7 @@ from tools.pages.scriptless import WIDGET_VIEW
 
 STATE = re.compile(rf'(<script type="{re.escape(WIDGET_STATE)}">)(.*?)(</script>)', re.DOTALL)
 VIEW = re.compile(rf'<script type="{re.escape(WIDGET_VIEW)}">\s*\{{"model_id": "(\w+)"')
-IMPORT = re.compile(
-    r'from "\.{1,2}/(?:[\w.-]+/)*([\w-]+)\.js"'
-)  # as in src/glassformer/widgets/kit/loader.js
+IMPORT = re.compile(r'(from |import\()"\.{1,2}/(?:[\w.-]+/)*([\w-]+)\.js"')  # as in kit/loader.js
 REFERENCE = "anywidget:"
 
 
@@ -50,7 +49,7 @@ class Files:
         """Writes one module, and returns its name with the checksum; `imports` has those of others."""
         linked = source
         if imports is not None:
-            linked = IMPORT.sub(lambda found: f'from "./{imports[found[1]]}.js"', source)
+            linked = IMPORT.sub(lambda found: f'{found[1]}"./{imports[found[2]]}.js"', source)
         key = f"{name}-{hashlib.sha256(f'{linked}{style}'.encode()).hexdigest()[:10]}"
         if key not in self.written:
             self.written.add(key)
@@ -72,16 +71,20 @@ class Files:
             if "_esm" not in state:  # a module, or a layout of ipywidgets, which nothing on a page reads
                 continue
             if "_modules" in state:
+                modules = [
+                    models[reference.removeprefix(REFERENCE)]["state"] for reference in state["_modules"]
+                ]
                 imports: dict[str, str] = {}
-                for reference in state["_modules"]:  # each after those that it imports
-                    module = models[reference.removeprefix(REFERENCE)]["state"]
+                for module in modules:  # each after those that it imports
                     imports[module["name"]] = self.add(
                         module["name"], module["source"], module["style"], imports
                     )
+                first = at_once({module["name"]: module["source"] for module in modules})
                 loader = self.add("loader", state["_esm"])
                 state = {key: value for key, value in state.items() if key != "_esm"}
                 styles = [key for key in imports.values() if (self.folder / f"{key}.css").exists()]
                 state |= {"_modules": list(imports.values()), "_styles": styles, "_loader": loader}
+                state["_later"] = [key for name, key in imports.items() if name not in first]
             kept[name] = {"state": state}
         return kept
 
@@ -99,6 +102,18 @@ class Files:
             return found[1] + text.replace("</", "<\\/") + found[3]
 
         return STATE.sub(replace, page)
+
+
+def at_once(sources: dict[str, str]) -> set[str]:
+    """Returns the names of the modules that the last of these needs before it can begin."""
+    found: set[str] = set()
+    waiting = [list(sources)[-1]]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += [imported for how, imported in IMPORT.findall(sources[name]) if how == "from "]
+    return found
 
 
 def write(app: Sphinx, exception: Exception | None) -> None:

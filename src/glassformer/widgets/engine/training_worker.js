@@ -1,7 +1,7 @@
 // Starts a training server in a worker of its own, so that the page stays free, or on the page where a browser allows no worker,
-// as some do for pages opened from disk. This module is also what the worker runs.
+// as some do for pages opened from disk. This module is also what the worker runs. What trains is loaded only once it is needed.
 
-import { TrainingServer } from "./training_server.js";
+const load = () => import("./training_server.js");
 
 const IN_WORKER = 30; // milliseconds that the server may compute before it hears messages again
 const ON_PAGE = 4; // the same where it shares the page with the reader
@@ -9,9 +9,12 @@ const NAME = "glassformer training";
 
 const { WorkerGlobalScope } = globalThis; // only in a worker
 if (WorkerGlobalScope && globalThis instanceof WorkerGlobalScope && globalThis.name === NAME) {
-  const server = new TrainingServer((message) => postMessage(message), IN_WORKER);
-  addEventListener("message", ({ data }) => server.receive(data));
-  postMessage({ told: "ready" });
+  const begin = ({ TrainingServer }) => {
+    const server = new TrainingServer((message) => postMessage(message), IN_WORKER);
+    addEventListener("message", ({ data }) => server.receive(data));
+    postMessage({ told: "ready" });
+  };
+  load().then(begin, () => postMessage({ told: "unable" }));
 }
 
 // hear(message) receives what training_server.js tells. Returns { send(message), stop(), inWorker }: inWorker is a promise of
@@ -28,20 +31,27 @@ export function startTraining(hear) {
     waiting.forEach((message) => trains.send(message));
     return tellWhere(isWorker);
   };
-  const onPage = () => {
-    const server = new TrainingServer(hear, ON_PAGE);
-    begin({ send: (message) => server.receive(message), stop: () => server.stop() }, false);
+  const failed = (why) => hear({ told: "failed", step: 0, why });
+  const onPage = async () => {
+    try {
+      const { TrainingServer } = await load();
+      const server = new TrainingServer(hear, ON_PAGE);
+      begin({ send: (message) => server.receive(message), stop: () => server.stop() }, false);
+    } catch {
+      failed("The code that trains could not be loaded. Check your connection, and then start again.");
+    }
   };
   try {
     const worker = new Worker(import.meta.url, { type: "module", name: NAME });
     worker.addEventListener("message", ({ data }) => {
-      if (data.told === "ready") begin({ send: (message) => worker.postMessage(message), stop: () => worker.terminate() }, true);
+      if (data.told === "unable") onPage();
+      else if (data.told === "ready") begin({ send: (message) => worker.postMessage(message), stop: () => worker.terminate() }, true);
       else hear(data);
     });
     worker.addEventListener("error", (event) => {
       event.preventDefault();
       if (!trains) onPage(); // its code could not be loaded
-      else hear({ told: "failed", step: 0, why: event.message || "the browser has ended the training" });
+      else failed(event.message || "the browser has ended the training");
     });
   } catch {
     onPage();

@@ -11,6 +11,8 @@ function remembered(map, text, make) {
   return map.get(text);
 }
 
+const IMPORT = /(from |import\()"\.{1,2}\/(?:[\w.-]+\/)*([\w-]+)\.js"/g;
+
 // By address: a module that was imported once is available at once, within the same task.
 const imported = new Map();
 
@@ -20,12 +22,13 @@ const urlOf = (source) =>
     ? `data:text/javascript;charset=utf-8,${encodeURIComponent(source)}`
     : URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
 
-// The last of a list of modules, each of which imports from those before it by file: `from "../kit/plot.js"`. No two have the
-// same name, so the folders do not matter here. A notebook of an older version has `from "./plot.js"`.
+// The last of a list of modules, each of which imports from those before it by file: `from "../kit/plot.js"`, or, once it is
+// needed, `import("../kit/plot.js")`. No two have the same name, so the folders do not matter here. A notebook of an older
+// version has `from "./plot.js"`.
 export function link(modules) {
   const urls = {};
   for (const { name, source } of modules) {
-    const linked = source.replace(/from "\.{1,2}\/(?:[\w.-]+\/)*([\w-]+)\.js"/g, (_, dependency) => `from "${urls[dependency]}"`);
+    const linked = source.replace(IMPORT, (_, how, dependency) => `${how}"${urls[dependency]}"`);
     urls[name] = remembered(page.urls, linked, urlOf);
   }
   return remembered(imported, urls[modules.at(-1).name], (url) => import(url));

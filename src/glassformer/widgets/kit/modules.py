@@ -18,7 +18,7 @@ from glassformer import roles
 from . import places
 from .places import PACKAGE
 
-_IMPORT = re.compile(r'\bfrom "(.*?)";')
+_IMPORT = re.compile(r'\b(?:from |import\()"(.*?)"(?:;|\))')  # at once, or once it is needed
 
 
 def _script(name: str, package: Path) -> Path:
