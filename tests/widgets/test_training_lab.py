@@ -71,6 +71,12 @@ class Lab:
     def pauses_at(self, step):
         expect(self.fact("Step")).to_have_text(re.compile(f"^{step} of"), timeout=60_000)
 
+    def begins_anew(self):
+        """Discards a model that is not saved, which takes a second press."""
+        self.button("New training").press("Enter")
+        expect(self.line).to_contain_text("a new training discards it")
+        self.button("New training").press("Enter")
+
     def losses(self):
         """Returns the mean losses and those of the held-out text, at every checkpoint."""
         _, during, _ = self.view.tables()
@@ -246,8 +252,28 @@ def test_it_pauses_steps_and_goes_back_to_the_same_losses(lab):
     shown.ends()
     assert shown.losses() == once
     expect(shown.fact("Mean loss")).to_have_text(mean)
-    shown.button("New training").press("Enter")
+    shown.begins_anew()
     expect(shown.button("Start training")).to_be_focused()
+
+
+def test_a_model_that_is_not_saved_is_discarded_only_when_asked_twice(lab):
+    shown = lab(**{**OWN, "steps": 2000})
+    shown.start()
+    shown.pauses_at(r"[1-9]\d*")
+    anew, line = shown.button("New training"), re.compile(r"^You have not saved this model of \d+ steps?, ")
+    anew.press("Enter")
+    expect(shown.line).to_have_text(line)
+    expect(shown.button("Go on")).to_be_visible()  # it waits
+    shown.button("One step").press("Enter")
+    expect(shown.line).to_contain_text("Paused after")
+    anew.press("Enter")
+    expect(shown.line).to_have_text(line)
+    with shown.view.page.expect_download():
+        shown.button("Save my model").press("Enter")
+    expect(shown.line).to_contain_text("Paused after")
+    anew.press("Enter")
+    expect(shown.button("Start training")).to_be_focused()
+    assert shown.view.says.startswith("This GPT begins")
 
 
 # What a screen reader may read aloud: the line, whenever it is written while its region is live and not busy.
@@ -427,7 +453,8 @@ def test_a_break_asks_for_a_curve_and_trains_the_small_model(lab):
     shown.start()
     expect(shown.root.locator(".gf-lab-about")).to_contain_text("2 blocks, 64 wide", timeout=60_000)
     expect(shown.root.locator(".gf-lab-about")).to_contain_text("Shakespeare. The break: no mask.")
-    shown.button("New training").press("Enter")
+    shown.pauses_at(r"[1-9]\d*")
+    shown.begins_anew()
     expect(shown.button("Start training")).to_be_visible()
 
 
@@ -543,6 +570,7 @@ def test_on_a_page_with_an_address_a_worker_trains(served):
     expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
     expect(page.locator(".gf-lab-about")).not_to_contain_text("no worker")
     [worker] = page.workers
+    page.get_by_role("button", name="New training").press("Enter")
     with worker.expect_event("close"):
         page.get_by_role("button", name="New training").press("Enter")
     expect(page.get_by_role("button", name="Start training")).to_be_visible()

@@ -110,19 +110,22 @@ function render({ model, el }) {
   const startButton = button("Start training", () => start());
   startButton.classList.add("gf-lab-start");
   const about = h("p", { class: "gf-lab-about" });
-  const goOn = button("Pause", () => {
-    if (run.is === "running") run.pause();
-    else run.go();
+  let isWarned = false; // that a new training discards this model
+  const calmly = (act) => () => {
+    isWarned = false;
+    act();
     drawn.ask();
-  });
-  const one = button("One step", () => run.oneStep());
+  };
+  const goOn = button("Pause", calmly(() => (run.is === "running" ? run.pause() : run.go())));
+  const one = button("One step", calmly(() => run.oneStep()));
   const checkpoints = h("select", { id: uniqueId() });
-  const back = button("Go back", () => {
-    if (checkpoints.value === "") return;
-    run.back(Number(checkpoints.value));
-    drawn.ask();
-  });
+  const back = button("Go back", calmly(() => checkpoints.value !== "" && run.back(Number(checkpoints.value))));
   const anew = button("New training", () => {
+    isWarned = !isWarned && run.step > 0 && !isKept && run.is !== "diverged";
+    if (isWarned) {
+      run.pause();
+      return drawn.ask();
+    }
     run.stop();
     run = null;
     trouble = "";
@@ -240,7 +243,8 @@ function render({ model, el }) {
   function keep({ config, characters, tensors, step }) {
     const name = `my-gpt-${step}-steps${isBroken() ? `-${begun.broken}` : ""}`;
     wanted.shift()?.({ config, characters, tensors, facts: { steps: String(step) } }, name);
-    isKept = true;
+    [isKept, isWarned] = [true, false];
+    drawn.ask();
   }
 
   let timer = null;
@@ -270,6 +274,7 @@ function render({ model, el }) {
       return `This GPT begins with random weights. ${task}${lines} Where will the loss end? Give your guess, and start.`;
     }
     const { step } = run;
+    if (isWarned) return `You have not saved this model of ${stepsOf(step)}, and a new training discards it. Press “New training” once more to begin anew.`;
     if (run.is === "preparing") return "Drawing random weights …";
     if (run.wentBack) return `Back at step ${grouped(step)}: everything later is discarded. Go on from here.`;
     if (run.is === "diverged") return `After ${stepsOf(step)}, the loss is not a number any more: training has diverged. Go back to a checkpoint, or begin a new training.`;
