@@ -372,4 +372,14 @@ MORE = {
         "part-blocks",
         ("    s = 1 / (1 + np.exp(-g))\n", "    s = 1 / (1 + np.exp(-g)) if i != 1 else 1.0\n"),
     ),
+    "a vocabulary from the beginning, in training": (
+        "training",
+        "text-unknown",
+        ("sorted(set(corpus()))", "sorted(set(corpus()[:10_000]))"),
+    ),
+    "a division by temperature 0": (
+        "generation",
+        "divides-by-zero",
+        ("    if temperature == 0:\n        return int(np.argmax(logits))\n", ""),
+    ),
 }

@@ -60,6 +60,17 @@ class PlacesByIds:
         return model
 
 
+class PlacesAlongTheBatch:
+    """Counts positions along the axis of texts."""
+
+    def __init__(self):
+        super().__init__()
+        model = self.model
+        model.embed = lambda ids, start=0: (
+            model.table(ids) + 20 * model.places(torch.arange(len(ids)))[:, None]
+        )
+
+
 class StepsBeforeBackward:
     def learn(self, ids, targets):
         loss = self.loss(ids, targets)
@@ -131,6 +142,7 @@ SLIPS = {
     ),
     "positions read at the ids": (design("D9", PlacesByIds), "model", "positions-by-ids"),
     "load: positions read at the ids": (design("E9", PlacesByIds), "weights", "positions-by-ids"),
+    "positions along the axis of texts": (design("I9", PlacesAlongTheBatch), "training", "text-not-learned"),
     "a step before the backward pass": (design("F9", StepsBeforeBackward), "training", "changed-before-backward"),
     "a graph that is used again": (design("G9", KeepsAGraph), "training", "graph-kept"),
     "load: dropout": (DropsAfterLoading, "weights", "dropout-in-evaluation"),

@@ -24,9 +24,13 @@ def windows_of(own: Own, steps: int, T: int, texts: int) -> np.ndarray:
     if "text" not in own.found:
         text = corpus()[:60_000]
         letters = {one: i % own.vocab_size for i, one in enumerate(sorted(set(text)))}
-        own.found["text"] = (
-            ids_of(own, text) if own.has("encode") else np.array([letters[one] for one in text])
-        )
+        try:
+            ids = ids_of(own, text) if own.has("encode") else np.array([letters[one] for one in text])
+        except Wrong as wrong:
+            if isinstance(wrong.__cause__, KeyError | ValueError):  # of a dictionary, and of str.index
+                raise Told(f"{str(wrong).rstrip('.')}.", "text-unknown") from wrong
+            raise
+        own.found["text"] = ids
     ids = own.found["text"]
     starts = np.random.default_rng(2).integers(len(ids) - T - 1, size=(steps, texts))
     return ids[starts[..., None] + np.arange(T + 1)]

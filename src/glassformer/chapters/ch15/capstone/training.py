@@ -213,7 +213,9 @@ def _(own: Own) -> None:
         for i, text in enumerate(batch[1:] if own.batched else (), 1):
             judged = own.number("loss", text[:-1], text[1:])
             if judged > max(losses[-1] + 0.35 * first, UNREAD * first):
-                raise Told(f"{said} But `loss` on text {i} of that batch is {judged:.3f}.", "texts-unused")
+                raise Told(
+                    f"{said} But `loss` on text {i} of that batch is {judged:.3f}.", "text-not-learned"
+                )
     if own.has("logits"):
         steady(own, batch[0][:-1])
     own.found["jumps"] = _jumps(losses)

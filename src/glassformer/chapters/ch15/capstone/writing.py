@@ -46,7 +46,12 @@ def _(own: Own) -> None:
 @generation.check("at temperature 0 it always takes the likeliest id")
 def _(own: Own) -> None:
     prompt = _telling(own)
-    text, new = prompt.tolist(), written(own, prompt, 8, 0, 0)
+    try:
+        text, new = prompt.tolist(), written(own, prompt, 8, 0, 0)
+    except Wrong as wrong:
+        if wrong.__cause__ is None:  # it has returned something
+            raise
+        raise Told(f"{str(wrong).rstrip('.')}.", "divides-by-zero") from wrong
     for i, one in enumerate(new):
         if not likeliest(own, text[-own.context_length :], one):
             best = int(_last(own, text).argmax())
