@@ -202,6 +202,34 @@ def test_the_first_picture_asks_for_nothing_and_tells_nothing(mount):
     assert w.page.evaluate("window.asked") is None
 
 
+def test_the_arrow_keys_lead_from_line_to_line(mount):
+    w = mount(NeuronExplorer(guess=False, opened=True, text="My lord, the king of England. " * 3))
+    w.root.locator(".gf-asks").focus()
+    places = w.root.locator(".gf-character").evaluate_all(
+        "all => all.map((one) => [one.offsetTop, one.offsetLeft])"
+    )
+    lines = sorted({top for top, _ in places})
+    assert len(lines) > 2
+
+    def at(line, i):
+        return [t for t, (top, _) in enumerate(places) if top == lines[line]][i]
+
+    for key, position in (
+        ("Home", 0),
+        ("ArrowUp", 0),  # there is nothing above
+        ("ArrowRight", 1),
+        ("ArrowDown", at(1, 1)),
+        ("ArrowDown", at(2, 1)),
+        ("ArrowUp", at(1, 1)),
+        ("End", len(places) - 1),
+        ("ArrowDown", len(places) - 1),
+    ):
+        w.page.keyboard.press(key)
+        expect(w.root.locator(".gf-character").nth(position)).to_be_focused()
+        w.settle()
+        assert w.get("position") == position, key
+
+
 def test_every_neuron_by_keyboard_on_any_text(mount):
     """The table and the weights are loaded once, when the reader chooses another neuron."""
     w = mount(NeuronExplorer(opened=True))

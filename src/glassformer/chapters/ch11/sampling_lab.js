@@ -6,6 +6,7 @@ import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { legend } from "../../widgets/kit/plot.js";
 import { shade } from "../../widgets/kit/shares.js";
 import { inSlices } from "../../widgets/engine/reading.js";
+import { acrossLines } from "../../widgets/engine/letters.js";
 import { takesOwn } from "../../widgets/engine/own_model.js";
 import { textField } from "../../widgets/engine/text_field.js";
 import { RUN, Writer, leftOf, parting, rankOf, uniformAt } from "../../widgets/engine/writer.js";
@@ -264,24 +265,11 @@ function render({ model, el }) {
     text.addEventListener("keydown", (event) => {
       if (event.altKey || event.ctrlKey || event.metaKey) return;
       const [t, last] = [place(), writer.steps.length - 1];
-      const to = { ArrowLeft: t - 1, ArrowRight: t + 1, Home: 0, End: last }[event.key] ?? lineFrom(t, event.key);
+      const to = { ArrowLeft: t - 1, ArrowRight: t + 1, Home: 0, End: last }[event.key] ?? acrossLines(every(), t, event.key);
       if (to === undefined) return;
       event.preventDefault();
       send({ position: Math.max(0, Math.min(to, last)) });
     });
-    // What is above or below a character.
-    function lineFrom(t, key) {
-      const way = { ArrowUp: -1, ArrowDown: 1 }[key];
-      if (!way) return undefined;
-      const all = every();
-      const here = all[t];
-      const others = range(all.length).filter((i) => way * (all[i].offsetTop - here.offsetTop) > 4);
-      if (others.length === 0) return t;
-      const top = all[way > 0 ? others[0] : others.at(-1)].offsetTop;
-      const line = others.filter((i) => Math.abs(all[i].offsetTop - top) <= 4);
-      const away = (i) => Math.abs(all[i].offsetLeft - here.offsetLeft);
-      return line.reduce((best, i) => (away(i) < away(best) ? i : best));
-    }
 
     function drawText(t, fork) {
       write(given, model.get("text"));

@@ -3,6 +3,20 @@ import { h, put } from "../kit/kit.js";
 import { named, visible } from "./model.js";
 import { ink } from "../kit/plot.js";
 
+// Where the arrow keys up and down lead among elements that lie in lines, as the characters of a text do: from element i to the
+// nearest one on the line above or below; undefined for another key, and where there is no such line.
+export function acrossLines(elements, i, key) {
+  const way = { ArrowUp: -1, ArrowDown: 1 }[key];
+  if (!way) return undefined;
+  const here = elements[i];
+  const others = [...elements.keys()].filter((j) => way * (elements[j].offsetTop - here.offsetTop) > 4);
+  if (others.length === 0) return undefined;
+  const top = elements[way > 0 ? others[0] : others.at(-1)].offsetTop;
+  const line = others.filter((j) => Math.abs(elements[j].offsetTop - top) <= 4);
+  const away = (j) => Math.abs(elements[j].offsetLeft - here.offsetLeft);
+  return line.reduce((best, j) => (away(j) < away(best) ? j : best));
+}
+
 // ask(t) is called for the character that is pointed at, pressed, or has the focus.
 // show(characters, T, at, of): T of them were read, `at` is the chosen one, and of(t) returns how to show one that was read,
 // { colours, value, hidden, says }: its value on a scale of plot.js, whether it is hatched instead, and a description.
@@ -17,8 +31,9 @@ export function letters({ label, ask }) {
   }
   element.addEventListener("pointerover", (event) => choose([...all].indexOf(event.target)));
   element.addEventListener("keydown", (event) => {
-    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: T - 1 }[event.key];
-    if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.altKey || event.ctrlKey || event.metaKey || T === 0) return;
+    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: T - 1 }[event.key] ?? acrossLines([...all].slice(0, T), at, event.key);
+    if (to === undefined) return;
     event.preventDefault();
     if (to >= 0 && to < T) all[to].focus();
   });
