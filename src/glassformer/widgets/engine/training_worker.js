@@ -33,19 +33,18 @@ export function startTraining(hear) {
   };
   const failed = (why) => hear({ told: "failed", step: 0, why });
   const onPage = async () => {
-    try {
-      const { TrainingServer } = await load();
-      const server = new TrainingServer(hear, ON_PAGE);
-      begin({ send: (message) => server.receive(message), stop: () => server.stop() }, false);
-    } catch {
-      failed("The code that trains could not be loaded. Check your connection, and then start again.");
-    }
+    const loaded = await load().catch(() => null);
+    if (!loaded) return failed("The code that trains could not be loaded. Check your connection, and then start again.");
+    const server = new loaded.TrainingServer(hear, ON_PAGE);
+    return begin({ send: (message) => server.receive(message), stop: () => server.stop() }, false);
   };
   try {
     const worker = new Worker(import.meta.url, { type: "module", name: NAME });
     worker.addEventListener("message", ({ data }) => {
-      if (data.told === "unable") onPage();
-      else if (data.told === "ready") begin({ send: (message) => worker.postMessage(message), stop: () => worker.terminate() }, true);
+      if (data.told === "unable") {
+        worker.terminate();
+        onPage();
+      } else if (data.told === "ready") begin({ send: (message) => worker.postMessage(message), stop: () => worker.terminate() }, true);
       else hear(data);
     });
     worker.addEventListener("error", (event) => {
