@@ -5,6 +5,7 @@ import json
 import re
 import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tools import environment
 
 REQUIREMENTS = environment.REQUIREMENTS.read_text(encoding="utf-8")
+PLACE = Path(".venv") / "bin" / "python"  # with the separators of this system
 
 
 class Machine:
@@ -135,16 +137,29 @@ def test_readers_are_not_given_the_tools_of_developers(machine):
     assert "-r requirements.txt" in pins[1].splitlines()
 
 
+def test_a_folder_with_something_else_in_it_is_never_replaced(machine):
+    work = machine.venv / "thesis.txt"
+    work.write_text("three years", encoding="utf-8")
+    with pytest.raises(
+        SystemExit, match=r"holds files that are not a Python environment's\. Name a new folder"
+    ):
+        environment.main()
+    assert work.read_text(encoding="utf-8") == "three years"
+    assert machine.commands == []
+    (machine.venv / "pyvenv.cfg").touch()
+    assert machine.steps()
+
+
 def test_uv_is_used_where_it_is(machine):
     machine.has_uv()
     assert machine.steps() == ["uv environment", "uv CPU build", "uv pins", "uv package"]
-    assert all("--python .venv/bin/python" in command for command in machine.commands[1:])
+    assert all(f"--python {PLACE}" in command for command in machine.commands[1:])
     assert machine.commands[0] == f"uv venv --quiet --python {sys.executable} .venv"
 
 
 def test_where_uv_fails_pip_goes_on(machine):
     machine.has_uv()
-    machine.failing = ("uv pip install --quiet --python .venv/bin/python -r",)
+    machine.failing = (f"uv pip install --quiet --python {PLACE} -r",)
     assert machine.steps()[2:] == ["uv pins", "pip CPU build", "pip pins", "pip package"]
 
 

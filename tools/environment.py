@@ -188,6 +188,15 @@ def create_with_pip() -> None:
         )
 
 
+def is_ours(folder: Path) -> bool:
+    """Returns whether a folder may be replaced: it is missing, empty, or an environment of Python's."""
+    return (
+        not folder.exists()
+        or (folder.is_dir() and not any(folder.iterdir()))
+        or (folder / "pyvenv.cfg").exists()
+    )
+
+
 def main() -> None:
     if sys.version_info < (3, 11):  # noqa: UP036  (a machine's python3 may well be older than ours)
         newer = next(filter(None, (shutil.which(f"python3.{minor}") for minor in (13, 12, 11, 14))), None)
@@ -197,6 +206,10 @@ def main() -> None:
     requirements = FOR_DEVELOPERS if "--develop" in sys.argv[1:] else REQUIREMENTS
     if ready(requirements):
         return
+    if not is_ours(VENV):
+        sys.exit(
+            f"VENV={VENV} holds files that are not a Python environment's. Name a new folder or an empty one."
+        )
     for tool in tools():
         print(f"Creating {VENV} with {tool}; the first time takes a few minutes …", flush=True)
         if create(tool) and install(tool, requirements):
