@@ -1,7 +1,9 @@
 """Tests what a release is made of, and that the files for GitHub can be read."""
 
 import re
+import subprocess
 import tomllib
+import zipfile
 
 import pytest
 import yaml
@@ -39,3 +41,39 @@ def test_the_notes_are_the_section_of_the_changelog(tmp_path, monkeypatch):
     (tmp_path / "CITATION.cff").write_text("version: 0.2.0\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"CITATION\.cff has version 0\.2\.0"):
         release.notes("v0.3.0")
+
+
+def test_a_release_is_made_of_the_last_commit_and_of_a_built_site(tmp_path, monkeypatch):
+    root, folder = tmp_path / "root", tmp_path / "dist"
+    for name, text in (
+        (
+            "pyproject.toml",
+            '[project]\nname = "example"\nversion = "0.3.0"\n[tool.setuptools]\npy-modules = ["example"]\n',
+        ),
+        ("CITATION.cff", "version: 0.3.0\n"),
+        ("CHANGELOG.md", "## [0.3.0] - 2026-12-01\n\n- All.\n"),
+        ("example.py", "said = 1\n"),
+    ):
+        root.mkdir(exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for command in (["init", "--quiet"], ["add", "."], [*who, "commit", "--quiet", "--message", "a: b"]):
+        subprocess.run(["git", *command], cwd=root, check=True)
+    monkeypatch.setattr(release, "ROOT", root)
+    with pytest.raises(ValueError, match="is missing: run `make book` first"):
+        release.make("v0.3.0", folder)
+    assert not folder.exists()
+    (root / "_build" / "html").mkdir(parents=True)
+    (root / "_build" / "html" / "index.html").write_text("the site", encoding="utf-8")
+    stale = root / "build" / "lib"  # what an earlier build left behind
+    stale.mkdir(parents=True)
+    (stale / "stale.py").touch()
+    release.make("v0.3.0", folder)
+    names = {
+        path.suffix: zipfile.ZipFile(path).namelist() for path in folder.iterdir() if path.suffix != ".md"
+    }
+    assert "example.py" in names[".whl"]
+    assert not [name for name in names[".whl"] if "stale" in name]
+    assert [name for name in names[".zip"] if not name.endswith("/")] == [
+        "glassformer-v0.3.0-site/index.html"
+    ]

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -42,8 +43,17 @@ def notes(tag: str) -> str:
 
 
 def make(tag: str, folder: Path) -> None:
-    """Writes the notes, the wheel and the archive of the site into the folder."""
+    """Writes the notes, the wheel and the archive of the site into the folder.
+
+    The wheel is made from the last commit, so it has nothing that an earlier build has left behind.
+
+    Raises:
+        ValueError: the notes cannot be found, or the site has not been built.
+    """
     said = notes(tag)
+    site = ROOT / "_build" / "html"
+    if not (site / "index.html").exists():
+        raise ValueError(f"{site} is missing: run `make book` first")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "notes.md").write_text(said, encoding="utf-8")
     wheel = [
@@ -56,8 +66,15 @@ def make(tag: str, folder: Path) -> None:
         "--wheel-dir",
         str(folder),
     ]
-    subprocess.run([*wheel, str(ROOT)], check=True)
-    shutil.make_archive(str(folder / f"glassformer-{tag}-site"), "zip", ROOT / "_build" / "html")
+    name = f"glassformer-{tag}-site"
+    with tempfile.TemporaryDirectory() as scratch:
+        source, shown = Path(scratch) / "source", Path(scratch) / name
+        archive = ["git", "archive", "--format=zip", f"--output={scratch}/source.zip", "HEAD"]
+        subprocess.run(archive, cwd=ROOT, check=True)
+        shutil.unpack_archive(f"{scratch}/source.zip", source)
+        subprocess.run([*wheel, str(source)], check=True)
+        shutil.copytree(site, shown)
+        shutil.make_archive(str(folder / name), "zip", scratch, base_dir=name)
 
 
 if __name__ == "__main__":
