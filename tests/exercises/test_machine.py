@@ -1,5 +1,6 @@
 """Tests the reader's own file end to end: the functions that readers keep, put together, make models that run."""
 
+import os
 import re
 import subprocess
 import sys
@@ -558,7 +559,8 @@ def elsewhere(own, folder, program):
     """Returns what a program prints in another Python that can import the reader's file but not this package."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program) + ALONE],
-        cwd=folder, env={"PYTHONPATH": str(own.parent), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
+        cwd=folder, env=os.environ | {"PYTHONPATH": str(own.parent), "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.stderr == ""
     return done.stdout.strip()
