@@ -75,7 +75,7 @@ class Lab:
         """Discards a model that is not saved, which takes a second press."""
         self.button("New training").press("Enter")
         expect(self.line).to_contain_text("a new training discards it")
-        self.button("New training").press("Enter")
+        self.button("Discard the model").press("Enter")
 
     def losses(self):
         """Returns the mean losses and those of the held-out text, at every checkpoint."""
@@ -264,6 +264,7 @@ def test_a_model_that_is_not_saved_is_discarded_only_when_asked_twice(lab):
     anew.press("Enter")
     expect(shown.line).to_have_text(line)
     expect(shown.button("Go on")).to_be_visible()  # it waits
+    expect(shown.button("Discard the model")).to_be_focused()
     shown.button("One step").press("Enter")
     expect(shown.line).to_contain_text("Paused after")
     anew.press("Enter")
@@ -572,7 +573,7 @@ def test_on_a_page_with_an_address_a_worker_trains(served):
     [worker] = page.workers
     page.get_by_role("button", name="New training").press("Enter")
     with worker.expect_event("close"):
-        page.get_by_role("button", name="New training").press("Enter")
+        page.get_by_role("button", name="Discard the model").press("Enter")
     expect(page.get_by_role("button", name="Start training")).to_be_visible()
 
 

@@ -274,7 +274,7 @@ function render({ model, el }) {
       return `This GPT begins with random weights. ${task}${lines} Where will the loss end? Give your guess, and start.`;
     }
     const { step } = run;
-    if (isWarned) return `You have not saved this model of ${stepsOf(step)}, and a new training discards it. Press “New training” once more to begin anew.`;
+    if (isWarned) return `You have not saved this model of ${stepsOf(step)}, and a new training discards it. Save it below, or press “Discard the model” to begin anew.`;
     if (run.is === "preparing") return "Drawing random weights …";
     if (run.wentBack) return `Back at step ${grouped(step)}: everything later is discarded. Go on from here.`;
     if (run.is === "diverged") return `After ${stepsOf(step)}, the loss is not a number any more: training has diverged. Go back to a checkpoint, or begin a new training.`;
@@ -390,6 +390,7 @@ function render({ model, el }) {
       const end = run.judged === null ? "" : ` Done: a loss of ${fixed(run.judged, 2)} on the held-out text; more below.`;
       write(about, `${n_layers === 1 ? "1 block" : `${n_layers} blocks`}, ${d_model} wide${count}; ${isOwn(chosen) ? "your text" : "Shakespeare"}.${change}${where}${slow}${end}`);
       write(goOn, run.is === "running" ? "Pause" : "Go on");
+      write(anew, isWarned ? "Discard the model" : "New training");
       put(goOn, { "aria-disabled": run.isOver || !["running", "paused"].includes(run.is) });
       put(one, { "aria-disabled": run.isOver || run.is !== "paused" });
       const there = run.checkpoints.filter((each) => each <= run.step || run.is === "diverged");
