@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # for `python tools/book.py`, which has only tools/ on its path
 
 from tools import derived  # noqa: E402
+from tools.pages import publishing  # noqa: E402
 
 NO_REPOSITORY = (
     " This site was built in a copy of the project, which has the notebooks and all that they need: "
@@ -101,7 +102,9 @@ def build(output: Path = ROOT, *, quiet: bool = False) -> Path:
             stderr=subprocess.STDOUT if quiet else None,
             text=True,
         )
-    return output / "_build" / "html"
+    site = output / "_build" / "html"
+    publishing.entrance(site)
+    return site
 
 
 if __name__ == "__main__":

@@ -25,17 +25,20 @@ NOTEBOOKS = (
     " tell you whether your answers are right."
 )
 IN_A_COPY = (
-    "To open the notebooks on your own computer, type `make lab` in a copy of the project. If you are using Binder, it"
-    " forgets your work when the session ends, so download what you want to keep."
+    "To open the notebooks on your own computer, type `make lab` in a copy of the project, or `python tools/lab.py`"
+    " where there is no make. If you are using Binder, it forgets your work when the session ends, so download what you"
+    " want to keep."
 )
 ON_A_SITE_BUILT_FROM_A_COPY = (
-    "These pages were built from a copy of the project. To open the notebooks, type `make lab` in its folder."
+    "These pages were built from a copy of the project. To open the notebooks, type `make lab` in its folder, or"
+    " `python tools/lab.py` where there is no make."
 )
 ON_A_PUBLISHED_SITE = (
     "[Open this page on Binder]({binder}) to use JupyterLab in your browser without installing anything; the rocket at"
     " the top of every chapter does the same for that chapter. Binder takes a few minutes to start the first time, and"
     " it forgets your work when the session ends, so download what you want to keep. To use your own computer instead,"
-    " get a copy of [the repository]({repository}) and type `make lab` in its folder."
+    " get a copy of [the repository]({repository}) and type `make lab` in its folder, or"
+    " `python tools/lab.py` where there is no make, as on Windows."
 )
 ON_COLAB = (
     " With a Google account, you can also [open it on Colab]({colab}), which starts faster. Its first cell installs the"

@@ -9,6 +9,8 @@
     ),
   );
   const FOUND = "Search finished, found ${resultCount} page(s) matching the search query.";
+  const NOTHING =
+    "Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories.";
   const OWN_TITLE = 100; // more than any score of Sphinx's
 
   /** A question without what only makes it a question, unless nothing else is in it. */
@@ -40,7 +42,7 @@
     const { terms, titleterms } = Search._index;
     const known = [...Object.keys(titleterms), ...Object.keys(terms)];
     const most = word.length < 4 ? 0 : word.length < 7 ? 1 : 2;
-    if (most === 0 || known.some((one) => one.includes(word))) return word;
+    if (most === 0 || known.some((one) => one.startsWith(word))) return word;
     const often = (one) => [terms[one] ?? []].flat().length;
     let [best, bestDistance] = [word, most + 1];
     for (const one of known) {
@@ -55,11 +57,11 @@
     const [words, required, excluded, highlighted, objects] = parse(topic(query));
     const meant = new Set([...required].map(nearest));
     const unknown = [...required].filter((word) => !meant.has(word));
-    const places = "${resultCount} places";
     Documentation.TRANSLATIONS[FOUND] =
       unknown.length > 0
-        ? `The book does not have every word of “${query.trim()}”. With similar ones, it was found in ${places}.`
-        : `Found in ${places}.`;
+        ? `The book does not have every word of “${query.trim()}”. Places with similar ones: \${resultCount}.`
+        : "Places found: ${resultCount}.";
+    Documentation.TRANSLATIONS[NOTHING] = "The book has none of these words. Try fewer of them, or others for the same thing.";
     for (const word of meant) if (!required.has(word)) highlighted.add(word);
     return [words, meant, excluded, highlighted, objects];
   };

@@ -230,7 +230,8 @@ def test_search_finds_a_word(visit, door):
         ("temprature", "Temperature", "The book does not have every word of “temprature”."),
         ("how does attention work?", "03 · Attention", ""),
         ("softmx", "softmax", "The book does not have every word of “softmx”."),
-        ("how does it work", "", "Found in"),  # only such words: then they are looked for
+        ("atention", "Attention", "The book does not have every word of “atention”."),  # a part of “latent”
+        ("how does it work", "", "Places found"),  # only such words: then they are looked for
     ],
 )
 def test_search_understands_questions_and_slips(visit, query, first, says):
@@ -238,6 +239,11 @@ def test_search_understands_questions_and_slips(visit, query, first, says):
     hits = arrived.page.locator("#search-results li")
     expect(hits.first).to_contain_text(first, ignore_case=True)
     expect(arrived.page.locator("#search-results")).to_contain_text(says)
+
+
+def test_a_search_without_a_result_says_so(visit):
+    arrived = visit("search.html?q=zebrafish")
+    expect(arrived.page.locator("#search-results")).to_contain_text("The book has none of these words.")
 
 
 @pytest.mark.parametrize("door", ["http", "file"])

@@ -62,6 +62,17 @@ def test_a_page_says_what_it_is_and_where(published):
         assert card.size == (1200, 630)
 
 
+def test_the_address_that_people_share_says_what_it_leads_to(published):
+    page, said = head(published / "page.html")
+    door, says = head(published / "index.html")
+    assert door.title.get_text() == page.title.get_text()
+    assert {name: value for name, value in said.items() if name in says} == says
+    assert {"description", "og:title", "og:image", "twitter:card"} <= set(says)
+    assert door.select_one("link[rel=canonical]")["href"] == f"{HOME}page.html"
+    assert door.select_one("body a")["href"] == "page.html"
+    assert "url=page.html" in door.select_one("meta[http-equiv]")["content"]
+
+
 def test_search_engines_get_a_list_of_the_pages(published):
     found = ElementTree.parse(published / "sitemap.xml").getroot()
     assert [place.text for place in found.iter() if place.tag.endswith("loc")] == [f"{HOME}page.html"]
@@ -108,6 +119,17 @@ def test_a_curve_is_written_as_the_way_from_each_point_to_the_next():
         '<svg><text x="7" transform="rotate(-0 7 8)">a</text><text transform="rotate(-90 7 8)">b</text></svg>'
     )
     assert tidy(drawing) == '<svg><text x="7">a</text><text transform="rotate(-90 7 8)">b</text></svg>'
+
+
+def test_a_drawing_shrinks_until_its_smallest_letters_are_just_readable():
+    drawing = (
+        '<svg viewBox="0 0 480 200" style="max-width: 100%; height: auto">'
+        '<text style="font-size: 12px">a</text><text style="font-size: 8px">b</text></svg>'
+    )
+    assert tidy(drawing) == drawing.replace("100%", "max(100%, 480px)")
+    with_exponent = drawing.replace("b<", 'b<tspan style="font-size: 4px">2</tspan><')
+    assert tidy(with_exponent) == with_exponent.replace("100%", "max(100%, 480px)")
+    assert "max(" not in tidy(drawing.replace("font-size", "font"))  # nothing is known of it
 
 
 COORDINATE = strategies.floats(-2000, 2000).map(lambda number: round(number, 6))

@@ -7,6 +7,7 @@ not exist. Sphinx adds the canonical address of each page.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from html import escape
 from pathlib import Path
@@ -25,6 +26,10 @@ PICTURE = Path(__file__).resolve().parents[2] / "book" / "site" / "glass-machine
 INK, MUTED, PAGE = "#1b2027", "#59636e", "#ffffff"
 TITLE, SAYS = "Glassformer", "A Transformer you can see through: an interactive textbook"
 UNKNOWN = "404"
+ABOUT = re.compile(
+    r'<title>.*?</title>|<meta (?:name="description"|name="twitter:|property="og:)[^>]*>|<link rel="canonical"[^>]*>',
+    re.DOTALL,
+)
 
 
 def description(doctree: nodes.document) -> str:
@@ -103,6 +108,22 @@ def write(app: Sphinx, exception: Exception | None) -> None:
         f'<base href="{escape(urlsplit(home).path)}{UNKNOWN}.html">'  # it is sent for addresses in any folder
     )
     lost.write_text(lost.read_text("utf-8").replace("<head>", f"<head>\n{base}", 1), encoding="utf-8")
+
+
+def entrance(site: Path) -> None:
+    """Gives the page at the root, which leads on to the first page, what that page says about itself.
+
+    It is the address that people share, and not everyone who shows a link to it follows where it leads.
+    """
+    root = site / "index.html"
+    first = re.search(r"url=([^\"]+)", root.read_text("utf-8"))[1]
+    said = "\n".join(ABOUT.findall((site / first).read_text("utf-8")))
+    root.write_text(
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n{said}\n'
+        f'<meta http-equiv="refresh" content="0; url={first}">\n</head>\n'
+        f'<body><p><a href="{first}">{SAYS}</a></p></body>\n</html>\n',
+        encoding="utf-8",
+    )
 
 
 def setup(app: Sphinx) -> dict:

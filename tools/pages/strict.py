@@ -26,7 +26,8 @@ PRINT = 'onclick="window.print()"'  # now in book/site/page.js
 DATA = r'type="application/[^"]*json"'
 INLINE = re.compile(rf"<script(?![^>]*(?:\bsrc=|{DATA}))|<[a-z][^>]*\son[a-z]+=\"", re.IGNORECASE)
 HIDDEN = (
-    "<noscript><style>.search-button, .theme-switch-button { display: none !important; }</style></noscript>"
+    "<noscript><style>.search-button, .search-button-field, .theme-switch-button"
+    " { display: none !important; }</style></noscript>"
 )
 
 

@@ -7,7 +7,8 @@ other text.
 
 Matplotlib writes coordinates to a millionth of a point. Here they have hundredths, and those of curves have tenths and
 say how far each point is from the one before it. A screen shows no difference, and a page with many drawings is a
-fifth smaller. Rotations by 0 are left out.
+fifth smaller. Rotations by 0 are left out. On a narrow page, a drawing shrinks only as far as its words can be read;
+from then on it scrolls.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ POINT = r" -?\d+(?:\.\d+)? -?\d+(?:\.\d+)? "
 CURVE = re.compile(rf'(?<=\sd=")\s*((?:M{POINT}(?:L{POINT})+(?:z )?)+)\s*(?=")')  # straight pieces only
 PIECE = re.compile("[MLz][^MLz]*")
 NEEDLESS = re.compile(r" (?=-)|(?<![\d.])0(?=\.)")  # in SVG, 1 -0.5 may be written 1-.5
+READABLE = 8  # pixels, for the smallest letters of a drawing, except in exponents
+WIDTH = re.compile(r'\sviewBox="0 0 ([\d.]+) ', re.IGNORECASE)
+LETTERS = re.compile(r"<text\b[^>]*\bfont-size: ([\d.]+)px")
+SHRINKS = (
+    '"max-width: 100%; height: auto"'  # the style of a drawing, as src/glassformer/figures/style.py writes it
+)
 NO_ROTATION = re.compile(r' transform="rotate\(-?0 [^"]*\)"')
 SEARCH_FIELD = re.compile(r'\sid="search-input"')  # the search page has two; nothing uses the id
 PLAIN = ("n", "p", "w")  # Pygments' classes of names, punctuation and blanks
@@ -45,11 +52,20 @@ def tidy(page: str) -> str:
         used = {name for _, name in REFERENCE.findall(found[0])}
         with_ids = ID.sub(lambda one: f' id="d{count}-{one[1]}"' if one[1] in used else "", found[0])
         own = REFERENCE.sub(rf"\1d{count}-\2", with_ids)
-        lines = CURVE.sub(_steps, LINE_BREAK.sub(" ", NO_ROTATION.sub("", own)))
+        lines = CURVE.sub(_steps, LINE_BREAK.sub(" ", NO_ROTATION.sub("", _readable(own))))
         return COORDINATES.sub(lambda one: LONG_NUMBER.sub(_hundredths, one[0]), lines)
 
     page = EMPTY_HEADER.sub(r"<td\1></td>", SEARCH_FIELD.sub("", DRAWING.sub(renamed, page)))
     return PLAIN_CODE.sub(r"\1", page)
+
+
+def _readable(drawing: str) -> str:
+    """Returns a drawing that becomes no narrower than its smallest letters allow."""
+    width, letters = WIDTH.search(drawing), LETTERS.findall(drawing)
+    if width is None or not letters:
+        return drawing
+    least = READABLE * float(width[1]) / min(map(float, letters))
+    return drawing.replace(SHRINKS, f'"max-width: max(100%, {least:.0f}px); height: auto"', 1)
 
 
 def _hundredths(number: re.Match[str]) -> str:
