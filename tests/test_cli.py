@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -148,6 +149,35 @@ def test_what_cannot_be_printed_is_told():
         command = [sys.executable, "-m", "glassformer", "params", "gpt2"]
         finished = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (finished.returncode, finished.stderr) == (2, "Error: the output: No space left on device\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no such shell")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("arguments", ["", "params gpt2", "generate --n-new 2"])
+def test_a_command_whose_output_is_closed(closed, arguments):
+    ended = _with_closed(closed, *arguments.split())
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (ended.stdout == "") == closed.startswith(">&-")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no such shell")
+def test_a_run_and_an_error_that_nobody_can_read(tmp_path, story):
+    recipe = Recipe.of_the_book(
+        "modern", ["model.d_model=8", "model.n_layers=1", "model.n_heads=2"]
+    ).to_toml()
+    (tmp_path / "small.toml").write_text(recipe, encoding="utf-8")
+    options = ("--text", story, "--recipe", tmp_path / "small.toml", "--steps", 1, "--device", "cpu")
+    ended = _with_closed("2>&-", "train", tmp_path / "run", *options)
+    assert ended.returncode == 0, ended
+    assert checkpoints.latest(tmp_path / "run") is not None
+    ended = _with_closed(">&-", "params", "gpt2x")
+    assert (ended.returncode, ended.stderr.count("\n"), ended.stderr[:7]) == (2, 1, "Error: ")
+
+
+def _with_closed(closed, *arguments):
+    """Runs a command in a shell that closes its output, its errors or both."""
+    command = shlex.join([sys.executable, "-m", "glassformer", *map(str, arguments)])
+    return subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, text=True, check=False)
 
 
 def test_a_file_that_is_no_config(tmp_path):

@@ -42,6 +42,9 @@ class Commands(TyperGroup):
     ) -> Any:
         """Runs the command that the arguments name, and flushes everything that it printed."""
         typed = sys.argv[1:] if args is None else list(args)
+        for stream in ("stdout", "stderr"):
+            if getattr(sys, stream) is None:  # closed by the shell's >&-, or there is no console on Windows
+                setattr(sys, stream, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open to the end
         if isinstance(
             sys.stdout, io.TextIOWrapper
         ):  # a code page of Windows has no ─ and no √: print a ? instead
