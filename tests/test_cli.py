@@ -303,6 +303,27 @@ def test_a_folder_of_the_name_of_a_model(tmp_path, monkeypatch, story):
     assert (status, output[:4]) == (0, "once")
 
 
+@pytest.mark.parametrize("name", ["my run", "dates", "-run", "m.safetensors", "in/dates", "$HOME"])
+def test_the_command_that_train_prints_opens_its_model(tmp_path, monkeypatch, story, name):
+    monkeypatch.chdir(tmp_path)
+    output, status = train("--text", story, "--steps", 1, "--", name)
+    assert status == 0, output
+    command = output.splitlines()[-1].removeprefix("to generate text: python -m glassformer ")
+    output, status = run(*shlex.split(command), "--n-new", "3")
+    assert (status, len(output), output[0]) == (0, 1 + 3 + 1, "o"), (command, output)
+
+
+def test_a_folder_that_is_named_like_a_file(tmp_path):
+    """The ending of its name says nothing about what is in it."""
+    folder = tmp_path / "gpt.safetensors"
+    folder.mkdir()
+    config = published("teaching-736").config
+    (folder / "config.json").write_text(config.to_json(), encoding="utf-8")
+    for command in ("params", "trace"):
+        output, status = run(command, folder)
+        assert (status, "736" in output or "logits" in output) == (0, True), output
+
+
 def test_generate_past_the_context(folder):
     output, status = run("generate", folder, "--prompt", "a", "--n-new", 40)
     assert status == 2
@@ -319,10 +340,10 @@ def test_the_module_runs_and_says_what_it_can_do():
     assert (finished.returncode, finished.stderr) == (0, "")
 
 
-def train(folder, *options):
+def train(*options):
     sizes = ("model.d_model=8", "model.n_layers=1", "model.n_heads=2", "model.d_ff=12", "data.length=16")
     changes = [part for size in sizes for part in ("--set", size)]
-    return run("train", folder, "--batch-size", 2, "--device", "cpu", *changes, *options)
+    return run("train", "--batch-size", 2, "--device", "cpu", *changes, *options)
 
 
 @pytest.fixture(scope="module")

@@ -462,7 +462,15 @@ def train(
             prompt = (
                 "" if config.family == "decoder" and begins == "\n" else f" --prompt {shlex.quote(begins)}"
             )
-            typer.echo(f"to generate text: python -m glassformer generate {folder}{prompt}")
+            typer.echo(f"to generate text: python -m glassformer generate {_as_typed(folder)}{prompt}")
+
+
+def _as_typed(folder: Path) -> str:
+    """Returns the folder as one types it to open the model in it, not an option and not a model of the book."""
+    from glassformer import shipped
+
+    name = folder.as_posix()  # with slashes on Windows, too: its shells do not need them quoted
+    return shlex.quote(f"./{name}" if name in shipped.NAMES or name.startswith("-") else name)
 
 
 def _keep(chosen: Recipe, kept: Path) -> None:
@@ -514,7 +522,7 @@ def _opened(name: str, room: Room) -> Opened:
 
     if name in shipped.NAMES:
         return _ours(*shipped.load(name, room=room.value))
-    if name.endswith(model_files.ENDING):
+    if name.endswith(model_files.ENDING) and not Path(name).is_dir():
         config, tokenizer, weights, _ = model_files.load(name)
         return _ours(checkpoints.model_of(config, weights, room=room.value), tokenizer)
     if Path(name).is_dir() and not (Path(name) / CONFIG).exists():
@@ -572,10 +580,10 @@ def _config(name: str) -> ModelConfig:
     from glassformer.huggingface.files import CONFIG
 
     path = Path(name)
-    if name.endswith(model_files.ENDING):
-        return model_files.load(path).config
     if path.is_dir():
         path = path / CONFIG
+    elif name.endswith(model_files.ENDING):
+        return model_files.load(path).config
     elif not name.endswith(".json"):
         if "/" in name or os.sep in name:
             raise FileNotFoundError(
