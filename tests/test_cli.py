@@ -472,6 +472,27 @@ def test_the_readers_own_recipe_is_never_written_over(tmp_path, story):
     assert recipe.read_text(encoding="utf-8") == own
 
 
+def test_a_run_that_diverged_before_its_first_checkpoint_can_begin_again(tmp_path, story):
+    """The message that refuses another recipe tells how, and what it tells works."""
+    folder = tmp_path / "run"
+    recipe = folder / "recipe.toml"
+    output, status = train(folder, "--text", story, "--steps", 4, "--learning-rate", "1e30")
+    assert (status, "diverged" in output, checkpoints.latest(folder)) == (2, True, None), output
+    output, status = train(folder, "--text", story, "--steps", 4, "--learning-rate", "1e-3")
+    assert (status, "write the changes into that file and begin with --resume" in output) == (2, True), output
+    written = recipe.read_text(encoding="utf-8")
+    assert written.count("learning_rate = 1e+30") == 1
+    recipe.write_text(
+        written.replace("learning_rate = 1e+30", "learning_rate = 1e-3  # it diverged"), encoding="utf-8"
+    )
+    for _ in range(2):  # and goes on later
+        output, status = run("train", folder, "--resume")
+        assert status == 0, output
+    assert "# it diverged" in recipe.read_text(encoding="utf-8")
+    log = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["step"] for line in log] == [1, 2, 3, 4]
+
+
 def test_a_run_goes_on_from_another_folder(tmp_path, story, monkeypatch):
     """Its text has a relative path, with characters that TOML escapes."""
     begin = tmp_path / 'a "𝔊"'

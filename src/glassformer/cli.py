@@ -487,8 +487,8 @@ def _keep(chosen: Recipe, kept: Path) -> None:
         there = Recipe.from_toml(written)
     if there != chosen:
         raise ValueError(
-            f"{kept} already exists with another recipe, and no run overwrites it: continue that run with "
-            "--resume, or choose another folder"
+            f"{kept} already exists with another recipe, and no run overwrites it: there is no checkpoint beside it, "
+            "so write the changes into that file and begin with --resume, or choose another folder"
         )
 
 
