@@ -673,6 +673,12 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
             "Error: --recipe classic is neither a file nor one of the book's recipes, modern, baseline",
         ),
         (["--learning-rate", "inf"], "learning_rate=inf must be positive and finite"),
+        (
+            ["--set", "data.validation=2"],
+            "Error: validation=2 with test=0.05 leaves a part of the 1115394 ids empty",
+        ),
+        (["--set", "training.betas=[nan, 1.0]"], "betas=[nan, 1.0]: value[0]=nan must be finite"),
+        (["--set", "training.betas=[0.9, x]"], "betas=[0.9, x] is not TOML: "),
         (["--set", "model.d_modle=3"], "did you mean 'd_model'"),
         (["--dtype", "float8"], "dtype='float8' is not one of"),
         (["--device", "gpu"], "device='gpu' is not a device"),
