@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -150,6 +151,35 @@ def test_what_cannot_be_printed_is_told():
     assert (finished.returncode, finished.stderr) == (2, "Error: the output: No space left on device\n")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="no such shell")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("arguments", ["", "params gpt2", "generate --n-new 2"])
+def test_a_command_whose_output_is_closed(closed, arguments):
+    ended = _with_closed(closed, *arguments.split())
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (ended.stdout == "") == closed.startswith(">&-")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no such shell")
+def test_a_run_and_an_error_that_nobody_can_read(tmp_path, story):
+    recipe = Recipe.of_the_book(
+        "modern", ["model.d_model=8", "model.n_layers=1", "model.n_heads=2"]
+    ).to_toml()
+    (tmp_path / "small.toml").write_text(recipe, encoding="utf-8")
+    options = ("--text", story, "--recipe", tmp_path / "small.toml", "--steps", 1, "--device", "cpu")
+    ended = _with_closed("2>&-", "train", tmp_path / "run", *options)
+    assert ended.returncode == 0, ended
+    assert checkpoints.latest(tmp_path / "run") is not None
+    ended = _with_closed(">&-", "params", "gpt2x")
+    assert (ended.returncode, ended.stderr.count("\n"), ended.stderr[:7]) == (2, 1, "Error: ")
+
+
+def _with_closed(closed, *arguments):
+    """Runs a command in a shell that closes its output, its errors or both."""
+    command = shlex.join([sys.executable, "-m", "glassformer", *map(str, arguments)])
+    return subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, text=True, check=False)
+
+
 def test_a_file_that_is_no_config(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text('{"vocab_size": 3}', encoding="utf-8")
@@ -273,6 +303,27 @@ def test_a_folder_of_the_name_of_a_model(tmp_path, monkeypatch, story):
     assert (status, output[:4]) == (0, "once")
 
 
+@pytest.mark.parametrize("name", ["my run", "dates", "-run", "m.safetensors", "in/dates", "$HOME"])
+def test_the_command_that_train_prints_opens_its_model(tmp_path, monkeypatch, story, name):
+    monkeypatch.chdir(tmp_path)
+    output, status = train("--text", story, "--steps", 1, "--", name)
+    assert status == 0, output
+    command = output.splitlines()[-1].removeprefix("to generate text: python -m glassformer ")
+    output, status = run(*shlex.split(command), "--n-new", "3")
+    assert (status, len(output), output[0]) == (0, 1 + 3 + 1, "o"), (command, output)
+
+
+def test_a_folder_that_is_named_like_a_file(tmp_path):
+    """The ending of its name says nothing about what is in it."""
+    folder = tmp_path / "gpt.safetensors"
+    folder.mkdir()
+    config = published("teaching-736").config
+    (folder / "config.json").write_text(config.to_json(), encoding="utf-8")
+    for command in ("params", "trace"):
+        output, status = run(command, folder)
+        assert (status, "736" in output or "logits" in output) == (0, True), output
+
+
 def test_generate_past_the_context(folder):
     output, status = run("generate", folder, "--prompt", "a", "--n-new", 40)
     assert status == 2
@@ -289,10 +340,10 @@ def test_the_module_runs_and_says_what_it_can_do():
     assert (finished.returncode, finished.stderr) == (0, "")
 
 
-def train(folder, *options):
+def train(*options):
     sizes = ("model.d_model=8", "model.n_layers=1", "model.n_heads=2", "model.d_ff=12", "data.length=16")
     changes = [part for size in sizes for part in ("--set", size)]
-    return run("train", folder, "--batch-size", 2, "--device", "cpu", *changes, *options)
+    return run("train", "--batch-size", 2, "--device", "cpu", *changes, *options)
 
 
 @pytest.fixture(scope="module")
@@ -419,6 +470,27 @@ def test_the_readers_own_recipe_is_never_written_over(tmp_path, story):
     output, status = run("train", recipe.parent, "--recipe", recipe)
     assert status == 0, output
     assert recipe.read_text(encoding="utf-8") == own
+
+
+def test_a_run_that_diverged_before_its_first_checkpoint_can_begin_again(tmp_path, story):
+    """The message that refuses another recipe tells how, and what it tells works."""
+    folder = tmp_path / "run"
+    recipe = folder / "recipe.toml"
+    output, status = train(folder, "--text", story, "--steps", 4, "--learning-rate", "1e30")
+    assert (status, "diverged" in output, checkpoints.latest(folder)) == (2, True, None), output
+    output, status = train(folder, "--text", story, "--steps", 4, "--learning-rate", "1e-3")
+    assert (status, "write the changes into that file and begin with --resume" in output) == (2, True), output
+    written = recipe.read_text(encoding="utf-8")
+    assert written.count("learning_rate = 1e+30") == 1
+    recipe.write_text(
+        written.replace("learning_rate = 1e+30", "learning_rate = 1e-3  # it diverged"), encoding="utf-8"
+    )
+    for _ in range(2):  # and goes on later
+        output, status = run("train", folder, "--resume")
+        assert status == 0, output
+    assert "# it diverged" in recipe.read_text(encoding="utf-8")
+    log = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["step"] for line in log] == [1, 2, 3, 4]
 
 
 def test_a_run_goes_on_from_another_folder(tmp_path, story, monkeypatch):
@@ -602,6 +674,12 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
             "Error: --recipe classic is neither a file nor one of the book's recipes, modern, baseline",
         ),
         (["--learning-rate", "inf"], "learning_rate=inf must be positive and finite"),
+        (
+            ["--set", "data.validation=2"],
+            "Error: validation=2 with test=0.05 leaves a part of the 1115394 ids empty",
+        ),
+        (["--set", "training.betas=[nan, 1.0]"], "betas=[nan, 1.0]: value[0]=nan must be finite"),
+        (["--set", "training.betas=[0.9, x]"], "betas=[0.9, x] is not TOML: "),
         (["--set", "model.d_modle=3"], "did you mean 'd_model'"),
         (["--dtype", "float8"], "dtype='float8' is not one of"),
         (["--device", "gpu"], "device='gpu' is not a device"),

@@ -42,6 +42,9 @@ class Commands(TyperGroup):
     ) -> Any:
         """Runs the command that the arguments name, and flushes everything that it printed."""
         typed = sys.argv[1:] if args is None else list(args)
+        for stream in ("stdout", "stderr"):
+            if getattr(sys, stream) is None:  # closed by the shell's >&-, or there is no console on Windows
+                setattr(sys, stream, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open to the end
         if isinstance(
             sys.stdout, io.TextIOWrapper
         ):  # a code page of Windows has no ─ and no √: print a ? instead
@@ -459,7 +462,15 @@ def train(
             prompt = (
                 "" if config.family == "decoder" and begins == "\n" else f" --prompt {shlex.quote(begins)}"
             )
-            typer.echo(f"to generate text: python -m glassformer generate {folder}{prompt}")
+            typer.echo(f"to generate text: python -m glassformer generate {_as_typed(folder)}{prompt}")
+
+
+def _as_typed(folder: Path) -> str:
+    """Returns the folder as one types it to open the model in it, not an option and not a model of the book."""
+    from glassformer import shipped
+
+    name = folder.as_posix()  # with slashes on Windows, too: its shells do not need them quoted
+    return shlex.quote(f"./{name}" if name in shipped.NAMES or name.startswith("-") else name)
 
 
 def _keep(chosen: Recipe, kept: Path) -> None:
@@ -476,8 +487,8 @@ def _keep(chosen: Recipe, kept: Path) -> None:
         there = Recipe.from_toml(written)
     if there != chosen:
         raise ValueError(
-            f"{kept} already exists with another recipe, and no run overwrites it: continue that run with "
-            "--resume, or choose another folder"
+            f"{kept} already exists with another recipe, and no run overwrites it: there is no checkpoint beside it, "
+            "so write the changes into that file and begin with --resume, or choose another folder"
         )
 
 
@@ -511,7 +522,7 @@ def _opened(name: str, room: Room) -> Opened:
 
     if name in shipped.NAMES:
         return _ours(*shipped.load(name, room=room.value))
-    if name.endswith(model_files.ENDING):
+    if name.endswith(model_files.ENDING) and not Path(name).is_dir():
         config, tokenizer, weights, _ = model_files.load(name)
         return _ours(checkpoints.model_of(config, weights, room=room.value), tokenizer)
     if Path(name).is_dir() and not (Path(name) / CONFIG).exists():
@@ -569,10 +580,10 @@ def _config(name: str) -> ModelConfig:
     from glassformer.huggingface.files import CONFIG
 
     path = Path(name)
-    if name.endswith(model_files.ENDING):
-        return model_files.load(path).config
     if path.is_dir():
         path = path / CONFIG
+    elif name.endswith(model_files.ENDING):
+        return model_files.load(path).config
     elif not name.endswith(".json"):
         if "/" in name or os.sep in name:
             raise FileNotFoundError(

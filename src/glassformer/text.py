@@ -266,12 +266,8 @@ def split(
     Raises:
         ValueError: `validation` is not between 0 and 1, or a part would be empty.
     """
-    checks.one_axis("ids", ids)
-    checks.positive("validation", validation)
-    n_training = int(len(ids) * (1 - validation))
-    if not 0 < n_training < len(ids):
-        raise ValueError(f"validation={validation} leaves a part of the {len(ids)} ids empty")
-    return ids[:n_training], ids[n_training:]
+    training, last, _ = split_in_three(ids, validation, 0.0)
+    return training, last
 
 
 def split_in_three(
@@ -287,16 +283,17 @@ def split_in_three(
         ValueError: `validation` is not positive, `test` is negative, or a part that should not be empty would
         be.
     """
+    checks.one_axis("ids", ids)
     checks.positive("validation", validation)
     checks.not_negative("test", test)
-    training, held_out = split(ids, validation + test)
-    n_test = round(len(held_out) * test / (validation + test))
-    n_validation = len(held_out) - n_test
-    if n_validation == 0 or (test > 0 and n_test == 0):
-        raise ValueError(
-            f"validation={validation} with test={test} leaves a part of the {len(ids)} ids empty"
-        )
-    return training, held_out[:n_validation], held_out[n_validation:]
+    share = validation + test
+    n_training = int(len(ids) * (1 - share)) if share < 1 else 0
+    n_test = round((len(ids) - n_training) * test / share) if n_training else 0
+    n_validation = len(ids) - n_training - n_test
+    if not (n_training and n_validation) or (test > 0 and n_test == 0):
+        given = f"validation={validation}" + (f" with test={test}" if test else "")
+        raise ValueError(f"{given} leaves a part of the {len(ids)} ids empty")
+    return ids[:n_training], ids[n_training : n_training + n_validation], ids[n_training + n_validation :]
 
 
 def windows(

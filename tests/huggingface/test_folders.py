@@ -591,6 +591,11 @@ def test_a_mistyped_folder_is_not_looked_up_on_the_hub(tmp_path, monkeypatch):
         load("runs/frist")
     with pytest.raises(FileNotFoundError, match=r"the folder runs has no second$"):
         load("runs/second")
+    for name in ("params.json", "mine/recipe.toml", "story.TXT", "gpt.safetensors"):
+        with pytest.raises(
+            FileNotFoundError, match=f"^path_or_name='{name}' is neither a folder nor a possible name"
+        ):
+            load(name)
 
 
 # What generation needs besides the model

@@ -24,6 +24,9 @@ TOKENIZER_BYTES = 128 * 1024**2  # four times the largest on the hub
 
 PARAGRAPH = 1000  # characters
 
+OF_FILES = (".json", ".safetensors", ".toml", ".txt")
+"""Endings of names that are taken for files, and never asked for on the hub."""
+
 DTYPES = {"scratch": ("float32", "float64"), "nn": ("float32", "float64", "float16", "bfloat16")}
 
 
@@ -33,8 +36,8 @@ def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str =
     A folder has config.json and model.safetensors, or model.safetensors.index.json and the shards that it
     lists. A name, such as "openai-community/gpt2", is downloaded first, which needs the package
     huggingface_hub. If there is a folder of the owner's name, such as "runs" in "runs/first", only that folder is
-    searched. `room` is "scratch" or "nn"; `dtype` is "float32" or "float64", or in "nn" also "float16"
-    or "bfloat16".
+    searched; a name that ends like a file, such as "params.json", is refused. `room` is "scratch" or "nn"; `dtype` is
+    "float32" or "float64", or in "nn" also "float16" or "bfloat16".
 
     Weights are read one at a time, straight into the model, so they are in memory only once. Pickles such as
     pytorch_model.bin are never opened: unpickling runs whatever program the file contains.
@@ -204,7 +207,7 @@ def _folder(path_or_name: str | os.PathLike) -> Path:
     if path.is_dir():
         return path
     name = str(path_or_name)
-    if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
+    if name.lower().endswith(OF_FILES) or not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
         raise FileNotFoundError(f"path_or_name={name!r} is neither a folder nor a possible name on the hub")
     if len(path.parts) == 2 and path.parent.is_dir():  # runs/frist, where there is a folder runs
         near = difflib.get_close_matches(path.name, sorted(each.name for each in path.parent.iterdir()), n=1)

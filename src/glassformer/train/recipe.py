@@ -255,7 +255,10 @@ def _parsed(change: str, parts: Sequence[str]) -> tuple[str, str, Any]:
     try:
         return part, field, toml_tables(f"value = {value}", change)["value"]
     except ValueError:
-        return part, field, _infinite(value) or value.strip()
+        word = value.strip()
+        if word[:1] + word[-1:] in ("[]", "{}"):  # no word, but a list or a table in which something is wrong
+            raise
+        return part, field, _infinite(word) or word
 
 
 def _infinite(value: str) -> float | None:
