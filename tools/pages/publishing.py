@@ -116,7 +116,7 @@ def entrance(site: Path) -> None:
     It is the address that people share, and not everyone who shows a link to it follows where it leads.
     """
     root = site / "index.html"
-    first = re.search(r"url=([^\"]+)", root.read_text("utf-8"))[1]
+    first = root.read_text("utf-8").partition("url=")[2].partition('"')[0]
     said = "\n".join(ABOUT.findall((site / first).read_text("utf-8")))
     root.write_text(
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n{said}\n'
