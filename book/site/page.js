@@ -95,7 +95,7 @@
 
   /** What is wider than the page scrolls inside itself; then the keyboard must be able to reach it. */
   function reachable() {
-    each("article pre:not(.gf-widget pre), .pst-scrollable-table-container, .cell_output, .cell_output > .output, div.math, span.math.wide", (box) => {
+    each("article pre:not(.gf-widget pre), .pst-scrollable-table-container, .cell_output, div.math, span.math.wide", (box) => {
       if (box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).overflowX !== "visible") box.tabIndex = 0;
       else box.removeAttribute("tabindex");
     });
