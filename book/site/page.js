@@ -95,10 +95,13 @@
 
   /** What is wider than the page scrolls inside itself; then the keyboard must be able to reach it. */
   function reachable() {
+    const scrolls = (box) => box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).overflowX !== "visible";
     each("article pre:not(.gf-widget pre), .pst-scrollable-table-container, .cell_output, div.math, span.math.wide", (box) => {
-      if (box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).overflowX !== "visible") box.tabIndex = 0;
+      if (scrolls(box)) box.tabIndex = 0;
       else box.removeAttribute("tabindex");
     });
+    // The theme does the same with outputs, but only some time after the window has another width.
+    each(".cell_output > .output", (box) => scrolls(box) && (box.tabIndex = 0));
   }
 
   /** Whoever is led inside a fold, by a link or by the search, finds it open. */
