@@ -205,6 +205,7 @@ def test_the_first_picture_asks_for_nothing_and_tells_nothing(mount):
 def test_the_arrow_keys_lead_from_line_to_line(mount):
     w = mount(NeuronExplorer(guess=False, opened=True, text="My lord, the king of England. " * 3))
     w.root.locator(".gf-asks").focus()
+    w.settle()
     places = w.root.locator(".gf-character").evaluate_all(
         "all => all.map((one) => [one.offsetTop, one.offsetLeft])"
     )
