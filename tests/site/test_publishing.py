@@ -9,8 +9,9 @@ from hypothesis import given, strategies
 from PIL import Image
 from small_site import build
 
+from glassformer.figures import style
 from tools import book
-from tools.pages.tidy import PLAIN, tidy
+from tools.pages.tidy import PLAIN, SHRINKS, tidy
 
 HOME = "https://example-owner.github.io/glassformer/"
 TEXT = (
@@ -131,6 +132,14 @@ def test_a_drawing_shrinks_until_its_smallest_letters_are_just_readable():
     with_exponent = drawing.replace("b<", 'b<tspan style="font-size: 4px">2</tspan><')
     assert tidy(with_exponent) == with_exponent.replace("100%", "max(100%, 480px)")
     assert "max(" not in tidy(drawing.replace("font-size", "font"))  # nothing is known of it
+
+
+def test_the_figures_of_the_book_are_such_drawings():
+    with style.drawing() as (drawn, axes):
+        axes.set_xlabel("step", size=6)
+        made = style.as_html(drawn, "A title", "In words")
+    assert SHRINKS in made
+    assert "max-width: max(100%, " in tidy(made)
 
 
 COORDINATE = strategies.floats(-2000, 2000).map(lambda number: round(number, 6))

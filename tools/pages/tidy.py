@@ -31,9 +31,8 @@ NEEDLESS = re.compile(r" (?=-)|(?<![\d.])0(?=\.)")  # in SVG, 1 -0.5 may be writ
 READABLE = 8  # pixels, for the smallest letters of a drawing, except in exponents
 WIDTH = re.compile(r'\sviewBox="0 0 ([\d.]+) ', re.IGNORECASE)
 LETTERS = re.compile(r"<text\b[^>]*\bfont-size: ([\d.]+)px")
-SHRINKS = (
-    '"max-width: 100%; height: auto"'  # the style of a drawing, as src/glassformer/figures/style.py writes it
-)
+# The style of a drawing, as src/glassformer/figures/style.py writes it
+SHRINKS = '"max-width: 100%; height: auto"'
 NO_ROTATION = re.compile(r' transform="rotate\(-?0 [^"]*\)"')
 SEARCH_FIELD = re.compile(r'\sid="search-input"')  # the search page has two; nothing uses the id
 PLAIN = ("n", "p", "w")  # Pygments' classes of names, punctuation and blanks
