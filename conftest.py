@@ -5,13 +5,13 @@ It is above tests/ and notebooks/ because pytest must read it before it collects
 
 import os
 import subprocess
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 from nbval.plugin import IPyNbCell
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tools import book
 from tools import browser as browsers
@@ -29,8 +29,21 @@ def browser() -> Iterator[Browser]:
         pytest.fail(reason) if IN_CI else pytest.skip(reason)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=browsers.FLAGS)
+        expect.set_options(timeout=1000 * browsers.PATIENCE)
+        chromium.new_context, chromium.new_page = patient(chromium.new_context), patient(chromium.new_page)
         yield chromium
         chromium.close()
+
+
+def patient(make: Callable[..., BrowserContext | Page]) -> Callable[..., BrowserContext | Page]:
+    """Returns the same way of making a window, whose windows wait as long as `PATIENCE` says."""
+
+    def made(**settings: object) -> BrowserContext | Page:
+        window = make(**settings)
+        window.set_default_timeout(1000 * browsers.PATIENCE)
+        return window
+
+    return made
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ import transformers
 from playwright.sync_api import Page, sync_playwright
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from glassformer import huggingface, nn, scratch
+from glassformer import huggingface, nn, scratch, shipped
 from glassformer.config import ModelConfig
 from glassformer.experiments.recipes import LAST, time_of_a_step
 from glassformer.generate import generate
@@ -217,6 +217,48 @@ def training_here(rounds: int) -> tuple[str, float, float]:
     half = single.bfloat16()
     t_half, t_single = take_turns(20 * rounds, lambda: half @ half, lambda: single @ single)
     return torch.backends.cpu.get_cpu_capability(), time_of_a_step(LAST, [], rounds), t_half / t_single
+
+
+def one_character(rounds: int) -> list[Row]:
+    """Measures what chapter 11 says of the time for a character: it goes into calls, and neither work nor weights."""
+    model, tokenizer = shipped.load()
+    config = model.config.replace(d_model=8, d_head=2, d_ff=16, dropout=0.0)
+    tiny = scratch.Transformer(config, generator=np.random.default_rng(0))
+    prompt = tokenizer.encode("A horse! a horse! my kingdom")
+    matrices = [
+        weight
+        for name, weight in model.named_parameters().items()
+        if weight.ndim == 2 and name != "token_embedding.weight"
+    ]
+    row = {len(weight): np.ones((1, len(weight)), np.float32) for weight in matrices}
+
+    def read(one: scratch.Transformer) -> None:
+        cache = one.new_cache(1, 100)
+        for _ in range(100):
+            one.head(one.hidden(prompt[None, :1], cache=cache))
+
+    def multiply() -> None:
+        for weight in matrices * 100:
+            row[len(weight)] @ weight
+
+    def write(cached: bool) -> Callable[[], object]:
+        return lambda: generate(model, prompt, 94, temperature=0, cache=cached)
+
+    ours, small, alone = take_turns(rounds, lambda: read(model), lambda: read(tiny), multiply)
+    without, with_cache = take_turns(rounds, write(False), write(True))
+    work, ratio = "one character, 4 × 128", without / with_cache
+    return [
+        Row(
+            work,
+            "a model 8 wide",
+            "our model",
+            f"{small / ours:.2f} of its time",
+            "≥ 0.3",
+            small / ours >= 0.3,
+        ),
+        slower(work, "products alone", "our model", alone / ours, 0.33),
+        Row("94 characters", "no cache", "a cache", f"{ratio:.2f} times as long", "1 to 30", 1 < ratio < 30),
+    ]
 
 
 def loading(rounds: int) -> list[Row]:
@@ -458,6 +500,7 @@ def table(rows: list[Row]) -> str:
 PARTS = {
     "gpt2": lambda rounds: generation("GPT-2 small", GPT2_SMALL, 32, rounds, (1.7, 1.25)),
     "small": lambda rounds: generation("4 × 128", SMALL, 200, rounds, (4, 3.5)),
+    "character": one_character,
     "forward": forward,
     "backward": lambda rounds: forward_and_backward(4 * rounds),
     "training": training,

@@ -268,7 +268,6 @@ def tab(browser):
         "fileOf", lambda what, digest: base64.b64encode(VIEWS[digest]._file(what)).decode()
     )
     page = context.new_page()
-    page.set_default_timeout(15_000)
     troubles = []
     page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
     page.on(

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tools import environment
+from tools.browser import PATIENCE
 
 REQUIREMENTS = environment.REQUIREMENTS.read_text(encoding="utf-8")
 PLACE = Path(".venv") / "bin" / "python"  # with the separators of this system
@@ -224,4 +225,4 @@ def test_an_address_that_stays_silent_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(environment.urllib.request, "urlopen", silence)
     assert not environment.answers("https://silent.example", seconds=0.01)
     given_up.set()
-    assert asked.wait(timeout=60)
+    assert asked.wait(timeout=PATIENCE)

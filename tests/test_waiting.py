@@ -1,4 +1,4 @@
-"""Browser tests wait for what they assert: none reads right after it has acted, and none sleeps."""
+"""Browser tests wait for what they assert: none reads right after it has acted, none sleeps, none is impatient."""
 
 import ast
 from pathlib import Path
@@ -87,6 +87,25 @@ def asleep(source):
     ]
 
 
+def impatient(source):
+    """Lines that set a time limit of their own: how long a program may take is said in one place, `PATIENCE`."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        for each in (*node.keywords, node.func)
+        if getattr(each, "attr", "") in ("set_default_timeout", "set_default_navigation_timeout")
+        or (getattr(each, "arg", "") == "timeout" and not isinstance(each.value, ast.Name))
+    ]
+
+
+def test_no_test_has_a_time_limit_of_its_own():
+    found = {path: impatient(path.read_text(encoding="utf-8")) for path in TESTS.rglob("*.py")}
+    assert {path: lines for path, lines in found.items() if lines} == {}, (
+        "leave the timeout out, or use PATIENCE"
+    )
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(TESTS).as_posix())
 def test_nothing_is_read_before_it_is_waited_for(path):
     source = path.read_text(encoding="utf-8")
@@ -119,3 +138,9 @@ def test_a_helper_that_reads_without_waiting_is_found():
 
 def test_a_sleep_is_found():
     assert asleep("page.wait_for_timeout(5)\n\ndef shoot():\n    page.wait_for_timeout(5)\n") == [1]
+
+
+def test_a_time_limit_of_its_own_is_found():
+    assert impatient("expect(box).to_be_checked(timeout=5_000)\nlock.acquire(timeout=60 * 2)") == [1, 2]
+    assert impatient("page.set_default_timeout(5)\npage.set_default_navigation_timeout(5)") == [1, 2]
+    assert impatient("process.join(timeout=PATIENCE)\nexpect(box).to_be_checked()") == []

@@ -33,6 +33,10 @@ PLACES = [
     r"C:\Program Files\Google\Chrome\Application\chrome.exe",
     r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
 ]
+# Seconds that a browser, a server or another program may take to do what it was asked. On a quiet machine, everything
+# is there in a hundredth of this time; beside ten busy processes, it takes many times as long. Only a test that fails
+# waits so long: set GLASSFORMER_PATIENCE=10 before you break code on purpose.
+PATIENCE = int(os.environ.get("GLASSFORMER_PATIENCE", "300"))
 # Switch off the browser's own network traffic, so that every request comes from the page.
 FLAGS = [
     "--no-sandbox",

@@ -30,7 +30,6 @@ COLUMNS = {
     **{320: 288, 360: 328, 390: 358, 430: 398, 480: 448, 540: 508, 600: 568, 650: 618, 700: 668, 768: 736},
     **{1200: 646, 1240: 678, 1280: 710, 800: 732, 1024: 751, 834: 766, 1440: 782},
 }
-LOADING = 300_000  # milliseconds: the page has all views, and the machine may be busy
 HEADING = """\
 // How high each view is, in CSS pixels, for widget-host.js: for each font size of <html>, in columns of the widths in
 // `columns`. `letters` says how wide the letters were with which this was measured. Written by `make heights`: do not
@@ -110,7 +109,7 @@ def measure(chromium: Browser) -> Heights:
     html = views.page_of([view_of(name) for name in names()], style)
     # A page with an address has a store, like those of the book: views say so when they keep the reader's answers.
     page.route("http://localhost/", lambda route: route.fulfill(body=html, content_type="text/html"))
-    page.goto("http://localhost/", timeout=LOADING)
+    page.goto("http://localhost/", timeout=1000 * browser.PATIENCE)
     page.evaluate(views.DRAW)
     found = Heights([], {}, {name: {} for name in names()})
     for window, column in sorted(COLUMNS.items(), key=lambda pair: pair[1]):

@@ -25,13 +25,11 @@ from glassformer.inside import logit_lens
 from glassformer.scratch import softmax
 from glassformer.widgets import ClockHands
 from tools import running
+from tools.browser import PATIENCE
 from tools.notebooks import ROOT, WIDGET_STATE, WIDGET_VIEW, read_text
 
 CHAPTER = "04-putting-order-in.ipynb"
 EXERCISE = "positions.sinusoidal"
-START = 180  # seconds, each of them a bound on a slow machine and not a measurement
-RUN = 300
-ANSWER = 120
 
 # As it comes, JupyterLab keeps only the cells in sight in the page. The tests want to read all of them.
 SETTINGS = {
@@ -213,10 +211,10 @@ def lab(tmp_path_factory):
     with open(folder / "log.txt", "w") as log:
         server = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
-            deadline = time.monotonic() + START
+            deadline = time.monotonic() + PATIENCE
             while True:
                 try:
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/api?token={token}", timeout=5)
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/api?token={token}", timeout=PATIENCE)
                     break
                 except OSError:
                     if server.poll() is not None or time.monotonic() > deadline:
@@ -229,7 +227,7 @@ def lab(tmp_path_factory):
             )
         finally:
             server.terminate()
-            server.wait(timeout=30)
+            server.wait(timeout=PATIENCE)
 
 
 class Notebook:
@@ -239,24 +237,21 @@ class Notebook:
         self.page = page
         self.written = written.cells
         self.cells = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell")
-        page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook").wait_for(timeout=START * 1000)
+        page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook").wait_for()
         page.wait_for_function(
-            "n => document.querySelectorAll('.jp-Notebook .jp-Cell').length === n",
-            arg=len(self.written),
-            timeout=START * 1000,
+            "n => document.querySelectorAll('.jp-Notebook .jp-Cell').length === n", arg=len(self.written)
         )
         # The kernel must be there before a cell is run: JupyterLab drops what comes before.
-        page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=START * 1000)
+        page.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
         self.wait_until_idle()
 
-    def wait_until_idle(self, seconds=RUN):
+    def wait_until_idle(self):
         """Waits until the kernel is idle and no cell is queued."""
         self.page.wait_for_function(
             """() => document.querySelector('.jp-NotebookPanel .jp-Notebook-ExecutionIndicator')
                          ?.dataset.status === 'idle'
                      && ![...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]
-                            .some((prompt) => prompt.textContent.includes('*'))""",
-            timeout=seconds * 1000,
+                            .some((prompt) => prompt.textContent.includes('*'))"""
         )
 
     def menu(self, name, entry):
@@ -267,7 +262,7 @@ class Notebook:
         self.menu("Run", "Run All Cells")
         code = [index for index, cell in enumerate(self.written) if cell.cell_type == "code" and cell.source]
         last = self.cells.nth(code[-1]).locator(".jp-InputPrompt", has_text=f"[{len(code)}]:")
-        last.first.wait_for(timeout=RUN * 1000)
+        last.first.wait_for()
         self.wait_until_idle()
         return code
 
@@ -315,15 +310,13 @@ class Notebook:
         )
         cell.locator(".cm-content").click()
         self.page.keyboard.press("Control+Enter")
-        self.page.wait_for_function(
-            "prompt => prompt.dataset.seen === 'begun'", arg=prompt, timeout=ANSWER * 1000
-        )
-        self.wait_until_idle(ANSWER)
+        self.page.wait_for_function("prompt => prompt.dataset.seen === 'begun'", arg=prompt)
+        self.wait_until_idle()
 
     def expect_output(self, index, end):
         """Wait until what a cell has printed or shown last is this."""
         area = self.cells.nth(index).locator(".jp-OutputArea")
-        expect(area).to_have_text(re.compile(rf"(?<!\w){re.escape(end)}\s*$"), timeout=ANSWER * 1000)
+        expect(area).to_have_text(re.compile(rf"(?<!\w){re.escape(end)}\s*$"))
 
     def shoot(self, name):
         """Saves pictures of both themes in the folder GLASSFORMER_SCREENSHOTS, for people to look at."""
@@ -353,7 +346,7 @@ def answer(clocks):
     slider.focus()
     slider.press("ArrowRight")
     expected = f"At position {position}, hand 0 has turned by {position:.2f} rad"
-    clocks.locator(".gf-says", has_text=expected).wait_for(timeout=ANSWER * 1000)
+    clocks.locator(".gf-says", has_text=expected).wait_for()
     return position
 
 
@@ -362,10 +355,10 @@ def test_a_part_of_the_machine_opens_its_chapter(lab, page):
     notebook = Notebook(page, stored_drawing())
     drawing = notebook.cells.first.locator(".gf-machine")
     part = drawing.get_by_role("link", name="positions: chapter 04, Putting order in")
-    part.wait_for(timeout=ANSWER * 1000)
+    part.wait_for()
     notebook.shoot("machine")
     part.click()
-    page.get_by_role("tab", name=CHAPTER).wait_for(timeout=ANSWER * 1000)
+    page.get_by_role("tab", name=CHAPTER).wait_for()
 
 
 def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entry(lab, page, tmp_path):
@@ -375,7 +368,7 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
     notebook.menu("Run", "Run All Cells")
     code = [index for index, cell in enumerate(notebook.written) if cell.cell_type == "code"]
     outputs = [notebook.cells.nth(index).locator(".jp-OutputArea-output") for index in code]
-    outputs[2].wait_for(timeout=ANSWER * 1000)
+    outputs[2].wait_for()
     notebook.wait_until_idle()
     expect(outputs[2]).to_have_text("the answer, drawn")
     for output in outputs[:2]:
@@ -383,12 +376,12 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
     expect(notebook.cells.nth(code[2]).locator(".cm-content")).to_be_hidden()
 
     page.get_by_text("2 cells hidden").click()
-    outputs[0].wait_for(timeout=ANSWER * 1000)
+    outputs[0].wait_for()
     expect(outputs[1]).to_be_hidden()
     notebook.cells.nth(code[1] - 1).click()  # the heading of the other fold
     page.keyboard.press("Escape")
     page.keyboard.press("Shift+Enter")
-    outputs[1].wait_for(timeout=ANSWER * 1000)
+    outputs[1].wait_for()
     assert notebook.errors() == []
     notebook.shoot("folds")
 
@@ -397,12 +390,11 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
         notebook.cells.first.get_by_role("link", name=words).click()
         viewer = page.locator(".jp-MarkdownViewer:visible")
         place = viewer.locator("h2, p", has_text=re.compile(f"^{entry}"))
-        place.wait_for(timeout=ANSWER * 1000)
+        place.wait_for()
         expect(page.locator(".lm-TabBar-tab.jp-mod-current", has_text=title)).to_have_count(1)
         page.wait_for_function(
             "place => { const { top } = place.getBoundingClientRect(); return 0 < top && top < innerHeight / 2; }",
             arg=place.element_handle(),
-            timeout=ANSWER * 1000,
         )
         expect(viewer).not_to_contain_text(":::")
 
@@ -411,9 +403,9 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
         re.compile(r"^\s*In JupyterLab, every chapter is a notebook\..*\.\s*$")
     )
     notebook.cells.filter(has_text="is about order").get_by_role("link", name="Chapter 04").click()
-    page.get_by_role("tab", name=CHAPTER).wait_for(timeout=ANSWER * 1000)
+    page.get_by_role("tab", name=CHAPTER).wait_for()
     heading = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) h1")
-    expect(heading).to_contain_text(chapter("04").page.heading, timeout=ANSWER * 1000)
+    expect(heading).to_contain_text(chapter("04").page.heading)
     notebook.shoot("chapter")
 
 
@@ -458,9 +450,7 @@ def test_show_unfolds_what_follows_a_prediction_and_it_is_remembered(lab, page, 
     notebook = Notebook(page, written)
     expect(comment).to_be_hidden()
     notebook.menu("Run", "Run All Cells")  # in the same kernel, which counts on
-    expect(page.locator(".gf-predict")).to_contain_text(
-        "You said 7; it came out as 40.", timeout=ANSWER * 1000
-    )
+    expect(page.locator(".gf-predict")).to_contain_text("You said 7; it came out as 40.")
     expect(comment).to_be_visible()
     assert notebook.errors() == []
 
@@ -471,7 +461,7 @@ def windowing(page):
     save = "([id, raw]) => jupyterapp.serviceManager.settings.save(id, raw)"
 
     def windowing(mode):
-        page.wait_for_function("() => window.jupyterapp?.serviceManager", timeout=START * 1000)
+        page.wait_for_function("() => window.jupyterapp?.serviceManager")
         page.evaluate(save, ["@jupyterlab/notebook-extension:tracker", json.dumps({"windowingMode": mode})])
         page.reload()
 
@@ -491,14 +481,13 @@ def test_predictions_of_a_chapter_unfold_where_cells_out_of_sight_are_not_drawn(
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(lab("00-start-here.ipynb", f"windowed-{mode}"))
     windowing(mode)
-    page.locator(".jp-NotebookPanel .jp-Notebook .jp-Cell").first.wait_for(timeout=START * 1000)
-    page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=START * 1000)
+    page.locator(".jp-NotebookPanel .jp-Notebook .jp-Cell").first.wait_for()
+    page.locator("#jp-main-statusbar", has_text="| Idle").wait_for()
     page.locator("#jp-MainMenu .lm-MenuBar-itemLabel", has_text=re.compile("^Run$")).click()
     page.locator(".lm-Menu-itemLabel", has_text=re.compile("^Run All Cells$")).click()
     page.wait_for_function(
         "() => jupyterapp.shell.currentWidget.content.widgets.every("
-        "({ model }) => model.type !== 'code' || !model.sharedModel.source || model.executionCount)",
-        timeout=RUN * 1000,
+        "({ model }) => model.type !== 'code' || !model.sharedModel.source || model.executionCount)"
     )
     page.evaluate("() => jupyterapp.shell.currentWidget.content.scrollToItem(0, 'start')")
     for question, answer, comment in PREDICTIONS:
@@ -508,8 +497,8 @@ def test_predictions_of_a_chapter_unfold_where_cells_out_of_sight_are_not_drawn(
         expect(words).to_be_hidden()
         card.get_by_label(answer).check()
         card.get_by_role("button", name="Show", exact=True).click()
-        expect(card.locator(".gf-says")).to_contain_text("it came out as", timeout=ANSWER * 1000)
-        expect(card.locator(".gf-says")).not_to_contain_text("Open the heading", timeout=ANSWER * 1000)
+        expect(card.locator(".gf-says")).to_contain_text("it came out as")
+        expect(card.locator(".gf-says")).not_to_contain_text("Open the heading")
         scroll_to(page, words)
 
 
@@ -517,7 +506,7 @@ def scroll_to(page, locator):
     """Turns the wheel until something is in sight, as a reader does who does not know where it is."""
     page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer").hover()
     page.wait_for_function("() => new Promise(requestAnimationFrame)")
-    deadline = time.monotonic() + ANSWER
+    deadline = time.monotonic() + PATIENCE
     while not (locator.count() and locator.first.is_visible() and in_sight(locator.first)):
         assert time.monotonic() < deadline, f"{locator} did not come into sight"
         page.mouse.wheel(0, 300)
@@ -545,7 +534,7 @@ def test_the_chapters_widgets_start_and_answer(lab, page):
     notebook.run(notebook.find("import", before=shows[0]))
     for index in shows:
         notebook.run(index)
-        notebook.cells.nth(index).locator(".gf-widget").wait_for(timeout=ANSWER * 1000)
+        notebook.cells.nth(index).locator(".gf-widget").wait_for()
     assert len(shows) >= 6
     assert notebook.errors() == []
     answer(page.locator(".gf-widget", has=page.locator(".gf-clocks")))
@@ -554,14 +543,14 @@ def test_the_chapters_widgets_start_and_answer(lab, page):
 
 def test_stored_widgets_of_two_versions_answer_beside_each_other_before_anything_is_run(lab, page):
     page.goto(lab("stored.ipynb", "stored"))
-    page.get_by_text("A row of clocks").wait_for(timeout=START * 1000)
+    page.get_by_text("A row of clocks").wait_for()
     open_beside = (
         "path => jupyterapp.commands.execute('docmanager:open', { path, options: { mode: 'split-right' } })"
     )
     page.evaluate(open_beside, "notebooks/older.ipynb")
     for name, weight in {"A row of clocks": "650", "Clocks": "300"}.items():
         title = page.get_by_text(name, exact=True)
-        title.wait_for(timeout=START * 1000)
+        title.wait_for()
         expect(title).to_have_css("font-weight", weight)
         answer(page.locator(".gf-widget", has=title))
     expect(page.locator(".jupyter-widgets-disconnected")).to_have_count(0)  # Jupyter's red broken link
@@ -576,9 +565,7 @@ def test_a_widget_answers_its_kernel_also_after_the_page_was_loaded_again(lab, p
     page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
     page.reload()
     notebook = Notebook(page, stored_clocks())
-    notebook.wait_until_idle(
-        ANSWER
-    )  # before it is connected, ipywidgets shows the notebook's own copy of a view
+    notebook.wait_until_idle()  # before it is connected, ipywidgets shows the notebook's own copy of a view
     position = answer(page.locator(".gf-widget"))
     notebook.run(1)
     assert position == 22
@@ -591,7 +578,7 @@ def test_a_view_gets_the_weights_of_its_model_from_its_kernel(lab, page):
     notebook = Notebook(page, machine())
     notebook.run_all()
     view = page.locator(".gf-widget")
-    view.wait_for(timeout=ANSWER * 1000)
+    view.wait_for()
     field = view.get_by_label("Your text", exact=True)
     field.click()
     field.fill("O Romeo, Rom")
@@ -601,7 +588,7 @@ def test_a_view_gets_the_weights_of_its_model_from_its_kernel(lab, page):
     model, tokenizer = shipped.load()
     likeliest = softmax(logit_lens(model, tokenizer.encode("O Romeo, Rom")).astype(np.float64))[-1, -1].max()
     last = details.locator("table").first.locator("tr").last
-    last.locator("td", has_text=re.compile(f"^{likeliest:.4f}$")).wait_for(timeout=ANSWER * 1000)
+    last.locator("td", has_text=re.compile(f"^{likeliest:.4f}$")).wait_for()
     notebook.run(1)
     notebook.expect_output(1, "'O Romeo, Rom'")
     assert notebook.errors() == []
@@ -618,7 +605,7 @@ def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
     asks = notebook.find(f'check("{EXERCISE}"')
     stub = notebook.find("def sinusoidal(", before=asks)
     said = notebook.cells.nth(asks).locator(".jp-OutputArea")
-    expect(said).to_contain_text("not attempted yet", timeout=ANSWER * 1000)
+    expect(said).to_contain_text("not attempted yet")
 
     rest = "" if stub != asks else "\n" + notebook.written[asks].source.splitlines()[-1]
     for answer, verdict in ((WITHOUT_THE_TWO, "The 2 is missing"), (RIGHT, "right, all")):
@@ -626,6 +613,6 @@ def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
         notebook.run(stub)
         if stub != asks:
             notebook.run(asks)
-        expect(said).to_contain_text(verdict, timeout=ANSWER * 1000)
+        expect(said).to_contain_text(verdict)
         assert notebook.errors() == []
     notebook.shoot("practice")

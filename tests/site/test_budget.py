@@ -1,7 +1,4 @@
-"""Tests what a visit may cost besides bytes: layout shifts, and time in which the browser does not respond.
-
-Time limits are generous, for slow or busy machines; `pytest -rP` prints what was measured.
-"""
+"""Tests what a visit may cost besides bytes: nothing moves by itself, and views are drawn only when they come near."""
 
 import pytest
 from mounting import settle
@@ -13,22 +10,14 @@ LANDING, CHAPTER = "notebooks/index.html", "notebooks/04-putting-order-in.html"
 PREDICTIONS = "notebooks/00-start-here.html"
 AFTER_A_QUIZ = "notebooks/12-three-families.html"  # little follows its quiz
 
-# Keeps count from the page's first moment: of how far things moved, of tasks that take long, of the first view's time.
+# Keeps count of how far things moved, from the page's first moment.
 WATCH = """
-window.seen = { moved: 0, what: [], tasks: [0], usable: null };
-const watch = (type, each) =>
-  new PerformanceObserver((list) => list.getEntries().forEach(each)).observe({ type, buffered: true });
-watch("layout-shift", ({ hadRecentInput, value, sources }) => {
+window.seen = { moved: 0, what: [] };
+new PerformanceObserver((list) => list.getEntries().forEach(({ hadRecentInput, value, sources }) => {
   if (hadRecentInput) return;
   seen.moved += value;
   seen.what.push([value, ...sources.map(({ node }) => node?.outerHTML?.slice(0, 80) ?? node?.textContent)]);
-});
-watch("longtask", ({ duration }) => seen.tasks.push(duration));
-const look = () => {
-  if (document.querySelector(".widget-host > .gf-widget")) seen.usable = performance.now();
-  else requestAnimationFrame(look);
-};
-look();
+})).observe({ type: "layout-shift", buffered: true });
 """
 
 
@@ -68,9 +57,7 @@ def test_nothing_moves_that_the_reader_does_not_move(watched, path, width):
     arrived = watched(path, width=width)
     read_to_the_end(arrived)
     seen = arrived.page.evaluate("seen")
-    print(f"{path} at {width}: moved {seen['moved']:.4f}, longest task {max(seen['tasks']):.0f} ms")
     assert seen["moved"] <= 0.02, sorted(seen["what"], reverse=True)[:5]
-    assert max(seen["tasks"]) <= 3000
 
 
 def test_a_reader_who_comes_back_to_answered_predictions_finds_nothing_that_moves(watched):
@@ -117,10 +104,3 @@ def test_views_are_drawn_when_they_come_near_and_not_before(watched):
         assert (state == "mounted") == (screens <= 2), f"{state}, {screens:.1f} screens from the top"
     read_to_the_end(arrived)
     assert {state for state, _ in arrived.page.evaluate(hosts)} == {"mounted"}
-
-
-def test_the_first_page_answers_soon(watched):
-    arrived = watched(LANDING)
-    usable = arrived.page.evaluate("seen.usable")
-    print(f"{LANDING}: its view can be used after {usable:.0f} ms; wanted: 1500 on a quiet machine")
-    assert usable <= 10_000

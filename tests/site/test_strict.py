@@ -73,9 +73,7 @@ def test_a_gpt_learns_on_a_strict_server(strictly):
     start = arrived.page.get_by_role("button", name="Start training")
     with arrived.page.expect_event("worker"):
         start.press("Enter")
-    expect(arrived.page.locator(".gf-lab-facts dd").first).to_have_text(
-        re.compile(r"^[1-9]\d* of"), timeout=60_000
-    )
+    expect(arrived.page.locator(".gf-lab-facts dd").first).to_have_text(re.compile(r"^[1-9]\d* of"))
     assert not arrived.complaints
 
 
@@ -95,9 +93,7 @@ def test_where_the_code_that_trains_does_not_arrive_the_reader_may_start_again(v
     assert len(asked) == 2  # from the worker, and from the page
     arrived.page.unroute("**/training_server-*.js")
     start.press("Enter")
-    expect(arrived.page.locator(".gf-lab-facts dd").first).to_have_text(
-        re.compile(r"^[1-9]\d* of"), timeout=60_000
-    )
+    expect(arrived.page.locator(".gf-lab-facts dd").first).to_have_text(re.compile(r"^[1-9]\d* of"))
     arrived.complaints.clear()  # the two files that were refused
 
 

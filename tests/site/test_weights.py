@@ -21,6 +21,7 @@ from glassformer.checkpoints import MODEL
 from glassformer.widgets import NeuronExplorer
 from glassformer.widgets.engine.model import ModelView
 from glassformer.widgets.kit.modules import Module
+from tools.browser import PATIENCE
 from tools.pages.weights import scripts, weights
 
 # Says, when it is asked, what the model writes after an id, or what it is waiting for, or why it does not.
@@ -85,7 +86,7 @@ class Held(Quiet):
         self.asked.append(self.path)
         while piece := source.read(STEP):
             if self.is_held:
-                self.pieces.acquire(timeout=60)
+                self.pieces.acquire(timeout=PATIENCE)
             try:
                 outputfile.write(piece)
                 outputfile.flush()

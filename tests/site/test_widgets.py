@@ -72,9 +72,7 @@ class Shown:
     def has_read(self):
         """Waits until the model has arrived and has read the text."""
         self.rest()
-        expect(self.root.locator(".gf-says")).not_to_have_text(
-            re.compile("Reading|Waiting for|Loading"), timeout=60_000
-        )
+        expect(self.root.locator(".gf-says")).not_to_have_text(re.compile("Reading|Waiting for|Loading"))
         self.rest()
 
     def press(self, label, *keys):
@@ -571,7 +569,7 @@ def ablation_board(shown, state):
         shown.root.locator(f".gf-board input[aria-label^='{part},']").press("Space")
     shown.rest()
     for result in shown.root.locator(".gf-result-of strong, .gf-written").all():
-        expect(result).not_to_contain_text("…", timeout=60_000)
+        expect(result).not_to_contain_text("…")
     shown.rest()
     board = widgets.AblationBoard()
     expected = [[board.losses(some)[text] for some in (off, [])] for text in ("validation", "text")]
@@ -636,7 +634,7 @@ def training_lab(shown, state):
     """It trains on the page itself, with the text from scripts, and pauses."""
     shown.root.get_by_role("button", name="Start training").press("Enter")
     step = shown.root.locator(".gf-lab-facts dd").first
-    expect(step).to_have_text(re.compile(r"^[1-9]\d* of 1,500$"), timeout=120_000)
+    expect(step).to_have_text(re.compile(r"^[1-9]\d* of 1,500$"))
     shown.root.get_by_role("button", name="Pause").press("Enter")
     expect(shown.root.locator(".gf-says")).to_have_text(re.compile("^Paused after"))
     np.testing.assert_allclose(column(shown.table(), 1), list(landmarks().values()), atol=5.1e-5)

@@ -10,6 +10,7 @@ import torch
 from glassformer.checkpoints import AVERAGE, MODEL, OPTIMIZER, latest, load
 from glassformer.tasks import NextToken
 from glassformer.train import Trainer, read_log
+from tools.browser import PATIENCE
 
 from .small import IDS, PROCESSES, T, config, model, trainer, without_time
 
@@ -49,7 +50,7 @@ def test_kill_minus_nine_in_mid_write(tmp_path, optimizer):
         target=run_and_kill, args=(broken, settings, torch.get_num_threads()), daemon=True
     )
     process.start()
-    process.join(timeout=100)
+    process.join(timeout=PATIENCE)
     assert process.exitcode == -signal.SIGKILL
     assert latest(broken).name == "step-00000010"
     assert (broken / ".unfinished-step-00000015").exists()

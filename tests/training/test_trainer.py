@@ -18,6 +18,7 @@ from glassformer.tasks import NO_TARGET
 from glassformer.text import CharTokenizer
 from glassformer.train import evaluate
 from glassformer.train.log import Log
+from tools.browser import PATIENCE
 
 from .small import ENOUGH, FAMILIES, PROCESSES, T, V, config, model, task, trainer, without_time
 
@@ -485,7 +486,7 @@ def test_two_processes_are_one_with_the_whole_batch(tmp_path):
     for process in both:
         process.start()
     for process in both:
-        process.join(timeout=100)
+        process.join(timeout=PATIENCE)
     assert [process.exitcode for process in both] == [0, 0]
     two = train.read_log(tmp_path / "log.jsonl")
     # Two processes with two pieces each drop what four pieces of one process do.

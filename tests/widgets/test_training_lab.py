@@ -63,13 +63,13 @@ class Lab:
 
     def ends(self):
         """Waits until the whole held-out text is judged."""
-        expect(self.line).to_have_text(DONE, timeout=60_000)
+        expect(self.line).to_have_text(DONE)
 
     def fact(self, name):
         return self.root.locator(f'.gf-lab-facts dt:text-is("{name}") + dd')
 
     def pauses_at(self, step):
-        expect(self.fact("Step")).to_have_text(re.compile(f"^{step} of"), timeout=60_000)
+        expect(self.fact("Step")).to_have_text(re.compile(f"^{step} of"))
 
     def begins_anew(self):
         """Discards a model that is not saved, which takes a second press."""
@@ -193,7 +193,7 @@ def test_a_long_text_is_learned_but_not_stored(lab):
         {"name": "long.txt", "mimeType": "text/plain", "buffer": (20 * LINES).encode()}
     )
     count = shown.root.locator(".gf-control .gf-hint")
-    expect(count).to_contain_text(f"{20 * len(LINES):,} characters", timeout=60_000)
+    expect(count).to_contain_text(f"{20 * len(LINES):,} characters")
     assert shown.view.saved()["text"] == ""
     shown.start()
     shown.pauses_at(STEPS)
@@ -293,7 +293,7 @@ def test_pause_stops_it_and_only_a_new_sentence_is_read_aloud(lab):
     shown.view.page.evaluate(LISTEN)
     shown.start()
     # The tables follow what is judged at step 250 and written now and then; the sentence stays.
-    expect(shown.fact("Step")).to_have_text(re.compile(r"^(2[6-9]\d|[3-9]\d\d|1,\d{3}) of"), timeout=60_000)
+    expect(shown.fact("Step")).to_have_text(re.compile(r"^(2[6-9]\d|[3-9]\d\d|1,\d{3}) of"))
     shown.button("Pause").press("Enter")
     expect(shown.line).to_have_text(re.compile("^Paused after"))
     nudge = shown.button("Nudge it")
@@ -452,7 +452,7 @@ def test_a_break_asks_for_a_curve_and_trains_the_small_model(lab):
     shown.view.control("It does not learn").check()
     assert shown.view.saved() == {"broken": "mask", "expected": "stuck"}
     shown.start()
-    expect(shown.root.locator(".gf-lab-about")).to_contain_text("2 blocks, 64 wide", timeout=60_000)
+    expect(shown.root.locator(".gf-lab-about")).to_contain_text("2 blocks, 64 wide")
     expect(shown.root.locator(".gf-lab-about")).to_contain_text("Shakespeare. The break: no mask.")
     shown.pauses_at(r"[1-9]\d*")
     shown.begins_anew()
@@ -568,7 +568,7 @@ def served(browser):
 def test_on_a_page_with_an_address_a_worker_trains(served):
     page = served(TrainingLab(**OWN))
     page.get_by_role("button", name="Start training").press("Enter")
-    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    expect(page.locator(".gf-says")).to_have_text(DONE)
     expect(page.locator(".gf-lab-about")).not_to_contain_text("no worker")
     [worker] = page.workers
     page.get_by_role("button", name="New training").press("Enter")
@@ -606,14 +606,14 @@ def test_a_reader_who_leaves_before_saving_is_asked(served):
     page.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
     page.goto("http://localhost/")
     page.get_by_role("button", name="Start training").press("Enter")
-    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    expect(page.locator(".gf-says")).to_have_text(DONE)
     assert asked == []
     with page.expect_download():
         page.get_by_role("button", name="Save my model").press("Enter")
     page.goto("http://localhost/")
     assert asked == []
     page.get_by_role("button", name="Start training").press("Enter")
-    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    expect(page.locator(".gf-says")).to_have_text(DONE)
     page.goto("http://localhost/")
     assert asked == ["beforeunload"]
 
