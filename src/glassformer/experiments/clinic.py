@@ -267,7 +267,7 @@ def measure(bug: str, seed: int, steps: int = STEPS) -> Found:
 
 
 def passes(test: Callable[[int], bool], seed: int) -> bool | None:
-    """Returns whether the code passes, or None if it raises an error, which anyone who runs it would see."""
+    """Returns whether the code passes, or None if it raises an error."""
     try:
         with np.errstate(all="ignore"):
             return test(seed)
@@ -290,13 +290,14 @@ def cover(tests: Mapping[str, Set[str]]) -> list[tuple[str, set[str]]]:
 
 @functools.cache
 def caught() -> dict[str, frozenset[str]]:
-    """Returns, for each test, the mistakes that it caught with every seed in the stored runs. Errors do not count."""
+    """Returns, for each test, the mistakes that it caught with every seed in the stored runs.
+
+    A test that stops with an error has caught the mistake as well: anyone who runs it sees that.
+    """
     runs = stored(EXPERIMENT.name)
     mistakes = {run.settings["bug"] for run in runs} - {RIGHT}
     return {
-        test: frozenset(
-            mistakes - {run.settings["bug"] for run in runs if run.found["passed"][test] is not False}
-        )
+        test: frozenset(mistakes - {run.settings["bug"] for run in runs if run.found["passed"][test]})
         for test in TESTS
     }
 

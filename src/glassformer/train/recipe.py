@@ -210,11 +210,10 @@ def doubts(config: ModelConfig) -> list[str]:
     size, waves = DRAWN_AT * config.embedding_scale, math.sqrt(0.5)
     if config.positions != "sinusoidal" or size >= TOO_SMALL * waves:
         return []
-    factor = max(math.sqrt(config.d_model), TOO_SMALL * waves / DRAWN_AT)
     return [
         f"embedding_scale={config.embedding_scale:g} makes token vectors of size {size:.2g}, and the sinusoids added "
-        f"to them have size {waves:.2g}: the model can hardly see its tokens and learns very slowly. The paper "
-        f"multiplies by √d_model: try model.embedding_scale={math.ceil(10 * factor) / 10:g}"
+        f"to them have size {waves:.2g}: the model can hardly see its tokens and learns very slowly. To make both "
+        f"equally large, try model.embedding_scale={waves / DRAWN_AT:.3g}"
     ]
 
 
