@@ -11,12 +11,14 @@ from urllib.parse import quote, unquote, urldefrag, urlsplit
 import numpy as np
 import pytest
 from bs4 import BeautifulSoup
+from markup import shown, written
 from PIL import Image
 from playwright.sync_api import expect
 
-from tools import derived
+from tools import derived, notebooks
 from tools.browser import axe_violations, contrast_violations
 from tools.math_font import CHARACTERS
+from tools.notebooks import ROOT
 
 
 def pages():
@@ -415,6 +417,18 @@ def test_ids_are_unique_and_headers_have_words(documents):
         ids = collections.Counter(tag["id"] for tag in document.select("[id]"))
         assert not [name for name, count in ids.items() if count > 1], path
         assert not [header for header in document.select("th") if not header.get_text(strip=True)], path
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path != "search.html"])
+def test_a_page_shows_the_headings_lists_tables_and_footnotes_of_its_text(site, documents, path):
+    text = ROOT / path.replace("notebooks/", "book/chapters/").replace(".html", ".md")
+    markdown = text.read_text(encoding="utf-8")
+    if path.startswith("notebooks/"):
+        cells = notebooks.read_text(text).cells
+        markdown = "\n\n".join(cell.source if cell.cell_type == "markdown" else "```\n```" for cell in cells)
+    found = written(markdown)
+    assert found.headings
+    assert shown(documents[site / path].select_one("article")) == found
 
 
 def test_a_formula_begins_at_the_left_and_scrolls_where_it_is_too_wide(visit):
