@@ -422,11 +422,12 @@ def train(
     import torch
 
     from glassformer import nn
-    from glassformer.train import Trainer, continuing
+    from glassformer.train import Trainer, continuing, initialize
     from glassformer.train.ram import check_memory
 
     check_memory(config, chosen.training)
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(chosen.training.seed))
+    initialize(model, chosen.training)
     begins = "\n" if "\n" in content else content[0]
     sampler = continuing(tokenizer, begins) if config.family == "decoder" else None
     trainer = Trainer(

@@ -25,7 +25,6 @@ from glassformer.train.estimate import TRIED, in_words, seconds_left
 from glassformer.train.evaluate import loss_over, loss_sum, validation_loss
 from glassformer.train.log import Log, Record
 from glassformer.train.optimizers import (
-    initialize,
     load_optimizer_state,
     optimizer_state,
     optimizers_of,
@@ -51,6 +50,9 @@ class Trainer:
 
     With `progress`, a bar shows the progress. A line names the device that "auto" has chosen, and after the first
     steps another one estimates the remaining time.
+
+    Training begins with the weights that the model has. `init` and `zero_init` of the configuration describe a new
+    model and are applied by `initialize`, so that a model that was loaded keeps what it has learned.
 
     `sampler`, a function from the model to a text, is called every `sample_every` steps; `callback` receives
     the record of every step, for a live figure. `tokenizer` is saved with the model.
@@ -214,8 +216,6 @@ class Trainer:
         checkpoint, self._checkpoint = self._checkpoint, None
         # Done in `run` and not before, because an optimizer would not follow weights that move to a GPU
         # later.
-        if self.step == 0 and checkpoint is None:
-            initialize(self.model, self.config)
         if not self.optimizers:
             self.optimizers = optimizers_of(self.model, self.config)
         if checkpoint is not None:
