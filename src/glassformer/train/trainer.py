@@ -19,6 +19,7 @@ from glassformer.atomic_files import naming, only_writer
 from glassformer.checkpoints import Checkpoint
 from glassformer.nn import Transformer
 from glassformer.progress import bar as progress_bar
+from glassformer.progress import on_terminal
 from glassformer.tasks import NO_TARGET
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
@@ -150,7 +151,7 @@ class Trainer:
                 if config.sample_every and self.step % config.sample_every == 0 and self._is_first:
                     record["sample"] = self._sample()
                     if not bar.disable:
-                        bar.write(f"\nstep {self.step}:\n{record['sample']}\n")
+                        bar.write(on_terminal(f"\nstep {self.step}:\n{record['sample']}\n"))
                 self._note(record, bar)
                 if not bar.disable and self.step == begun + TRIED < config.steps:
                     bar.write(self._how_long())
