@@ -25,7 +25,7 @@ from glassformer.scratch import cross_entropy
 from glassformer.shipped import CARD, NAMES, card, load
 from glassformer.tasks import NO_TARGET, MaskedToken, NextToken
 from glassformer.trace import trace
-from glassformer.train import Trainer
+from glassformer.train import Trainer, initialize
 from glassformer.train.recipe import NAMES as RECIPES
 from glassformer.train.recipe import Recipe, special_ids, toml_of
 from tools.models import __main__ as command
@@ -450,6 +450,7 @@ def test_where_an_average_is_kept_it_is_what_comes_with_the_book():
     _, task, config = recipe.made_for(text.corpus())
     weights = make.trained(recipe, task, config)
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(recipe.training.seed))
+    initialize(model, recipe.training)
     trainer = Trainer(model, task, recipe.training, progress=False)
     trainer.run()
     for name, average in trainer.average.items():

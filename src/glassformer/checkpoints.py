@@ -16,6 +16,7 @@ always complete. No random state has to be saved, because each step draws its nu
 step number. Nothing is pickled, because unpickling would run code from the file.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -34,7 +35,13 @@ from safetensors.numpy import save as bytes_of
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.untrusted_files import bytes_in, decoded, read_json
+from glassformer.untrusted_files import (
+    bytes_in,
+    check_weights,
+    decoded,
+    is_of_another_version,
+    read_json,
+)
 
 if TYPE_CHECKING:
     from glassformer import nn, scratch
@@ -138,7 +145,7 @@ def load(folder: str | os.PathLike) -> Checkpoint:
         raise FileNotFoundError(f"{folder} is not a checkpoint and contains none: there is no {DESCRIPTION}")
     (_, last), before = steps[-1], steps[-2::-1]
     try:
-        return _loaded(last)
+        found = _loaded(last)
     except (OSError, ValueError) as error:
         good = next((place for _, place in before if _is_whole(place)), None)
         if good is None:
@@ -146,6 +153,31 @@ def load(folder: str | os.PathLike) -> Checkpoint:
         raise type(error)(
             f"{error}. An earlier checkpoint, {good}, is intact; to use it, move {last.name} out of the folder"
         ) from error
+    _check_one_run(last, before)
+    return found
+
+
+def _check_one_run(last: Path, others: list[tuple[int, Path]]) -> None:
+    """Checks that the checkpoints beside the last one are of its run; damaged ones are left out."""
+    mine = _of_run(last)
+    for _, place in others:
+        with contextlib.suppress(OSError, ValueError):
+            if any(
+                a != b for a, b in zip(mine, _of_run(place), strict=True) if a is not None and b is not None
+            ):
+                break
+    else:
+        return
+    raise ValueError(
+        f"{last.parent} has checkpoints of two runs, {place.name} and {last.name}, with different data or different "
+        "models: name one of the two folders, or move one away"
+    )
+
+
+def _of_run(place: Path) -> tuple[ModelConfig, str | None]:
+    """Returns what all checkpoints of a run have in common; the data were not noted from the beginning."""
+    described = _description(place / DESCRIPTION)
+    return _model_config(place / DESCRIPTION, described["model"]), described.get("task")
 
 
 def _is_whole(place: Path) -> bool:
@@ -166,9 +198,9 @@ def _loaded(place: Path) -> Checkpoint:
         training=described["training"],
         tokens=described["tokens"],
         task=described.get("task"),
-        weights=arrays_in(place, files, MODEL),
+        weights=weights_in(place, files, MODEL),
         optimizer=arrays_in(place, files, OPTIMIZER),
-        average=arrays_in(place, files, AVERAGE) if AVERAGE in files else None,
+        average=weights_in(place, files, AVERAGE) if AVERAGE in files else None,
         tokenizer=decoded(files[TOKENIZER], place / TOKENIZER) if TOKENIZER in files else None,
     )
 
@@ -250,7 +282,13 @@ def _described(checkpoint: Checkpoint, files: dict[str, bytes]) -> str:
 def _description(path: Path) -> dict[str, Any]:
     """Returns the contents of training.json after checking its format and checksum."""
     described = read_json(path)
-    if described.get("format") != FORMAT:
+    written = described.get("format")
+    if is_of_another_version(written, FORMAT):
+        raise ValueError(
+            f"{path} has the format {checks.shown(repr(written))}, which another version of Glassformer wrote: this "
+            f"one reads {FORMAT!r}"
+        )
+    if written != FORMAT:
         raise ValueError(f"{path} was not written by this version of Glassformer: it lacks format={FORMAT!r}")
     described = as_written(path, described)
     for name, kind in FIELDS.items():
@@ -311,6 +349,32 @@ def arrays_in(place: Traversable, files: dict[str, bytes], name: str) -> Arrays:
         return arrays_from(files[name])
     except (SafetensorError, KeyError) as error:  # KeyError: a number type that NumPy does not have
         raise ValueError(f"{place / name} is not a safetensors file: {error}") from error
+
+
+def weights_in(place: Traversable, files: dict[str, bytes], name: str) -> Arrays:
+    """Returns the arrays of one of the files of `place`, whose numbers are weights: floats of a usable size."""
+    arrays = arrays_in(place, files, name)
+    for weight, values in arrays.items():
+        said = f"{place / name}: {checks.shown(weight)}"
+        if values.dtype.kind != "f":
+            raise ValueError(f"{said} has dtype {values.dtype}, but weights must be floating-point numbers")
+        check_weights(said, values)
+    return arrays
+
+
+def check_place(folder: str | os.PathLike) -> None:
+    """Checks that nothing in a run's folder is in the way of its checkpoints.
+
+    Raises:
+        ValueError: something has the name of a checkpoint, or of one that is being written, but is not a folder.
+    """
+    for start in (STEP, UNFINISHED):
+        for path in sorted(Path(folder).glob(f"{start}*")):
+            named = start == UNFINISHED or path.name.removeprefix(start).isdecimal()
+            if named and (not path.is_dir() or path.is_symlink()):
+                raise ValueError(
+                    f"{path} is in the way of checkpoints, whose folders have such names: move it away"
+                )
 
 
 def _steps(folder: Path) -> list[tuple[int, Path]]:

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, NoReturn
 
@@ -21,6 +21,7 @@ from glassformer import _checks as checks
 from glassformer.atomic_files import only_writer, write_whole
 from glassformer.config import ModelConfig
 from glassformer.parameters import LETTERS
+from glassformer.progress import on_terminal
 from glassformer.published import PUBLISHED, TEACHING, published
 from glassformer.rooms import AnyTransformer
 from glassformer.trace import trace as looking_inside
@@ -73,6 +74,11 @@ def _complain(message: str) -> NoReturn:
     with contextlib.suppress(OSError):  # if nothing can be printed, the exit status remains
         typer.echo(f"Error: {line if len(line) <= LONGEST else line[:LONGEST] + '…'}", err=True)
     sys.exit(2)
+
+
+def _show(text: object, *, nl: bool = True) -> None:
+    """Prints a text at once. A terminal gets no control characters; a file or a pipe gets the text as it is."""
+    typer.echo(on_terminal(str(text)) if sys.stdout.isatty() else text, nl=nl)
 
 
 def _give_up_printing() -> None:
@@ -151,12 +157,12 @@ Model = Annotated[
 def params(model: Model) -> None:
     """Count the parameters of a model, part by part: gpt2, gpt2-xl, bert-base, t5-base, llama-2-7b and others."""
     config = _config(model)
-    typer.echo(config.parameter_count())
+    _show(config.parameter_count())
     if model in PUBLISHED | TEACHING:
         entry = published(model)
-        typer.echo(f"\nsource: {entry.source}")
+        _show(f"\nsource: {entry.source}")
         if entry.note:
-            typer.echo(f"note: {entry.note}")
+            _show(f"note: {entry.note}")
 
 
 @app.command()
@@ -208,10 +214,10 @@ def trace(
         built = scratch.Transformer(config, generator=None)
     with looking_inside() as seen:
         built.eval()(ids, **inputs)
-    typer.echo(f"{model}, {config.family}: ids of shape {tuple(ids.shape)} go in")
+    _show(f"{model}, {config.family}: ids of shape {tuple(ids.shape)} go in")
     axes = {"B": 1, "T": length} | {letter: getattr(config, LETTERS[letter]) for letter in "DHKFV"}
-    typer.echo(", ".join(f"{letter} = {size:,}" for letter, size in axes.items()) + "\n")
-    typer.echo(seen)
+    _show(", ".join(f"{letter} = {size:,}" for letter, size in axes.items()) + "\n")
+    _show(seen)
 
 
 @app.command()
@@ -262,7 +268,10 @@ def generate(
     ] = False,
     room: RoomOption = Room.scratch,
 ) -> None:
-    """Continue a text with a model and print it as it grows; an encoder–decoder reads the prompt and answers."""
+    r"""Continue a text with a model and print it as it grows; an encoder–decoder reads the prompt and answers.
+
+    A terminal shows control characters as escapes such as \x1b; a file or a pipe gets the text as it is.
+    """
     # Imported here because counting and tracing do not need it.
     from glassformer import generate as generation
 
@@ -291,11 +300,7 @@ def generate(
     reads = config.family == "encoder-decoder"
     if reads and prompt is None:
         raise ValueError(f"{model} needs a text to answer: give it one with --prompt")
-    prompt = "\n" if prompt is None else prompt
-    with _about(f"--prompt {prompt!r}"):
-        ids = np.array(opened.encode(prompt), dtype=np.int64)
-        if not len(ids):
-            raise ValueError("the text is empty, and the model needs at least one id to continue from")
+    ids = _beginning(opened, model) if prompt is None else _ids_of(opened, prompt)
     begun = 1 if reads else len(ids)  # what the new ids follow
     if n_new is None:
         n_new = N_NEW if slide else max(1, min(N_NEW, config.context_length - begun))
@@ -307,7 +312,8 @@ def generate(
         )
     kept = config.n_layers * 2 * config.n_kv_heads * config.d_head  # keys and values, of each id
     seen = min(begun + n_new, config.context_length)
-    checks.fits(f"--beams {beams}", 4 * beams * (kept * seen + 2 * config.vocab_size))
+    asked = f"--beams {beams}" if beams > 1 else f"--n-new {n_new}"
+    checks.fits(asked, 4 * beams * (kept * seen + 2 * config.vocab_size))
     checks.fits(f"--n-new {n_new}", 8 * beams * n_new)
     inputs = {
         "prompt_ids": None if reads else ids,
@@ -317,7 +323,7 @@ def generate(
     }
     if beams > 1:
         found = generation.beam_search(opened.model, n_new=n_new, n_beams=beams, progress=True, **inputs)
-        typer.echo(opened.decode(found[0][0]))
+        _show(opened.decode(found[0][0].tolist()))
         return
     steps = generation.stream(
         opened.model,
@@ -327,16 +333,11 @@ def generate(
         **inputs,
         **strategy,
     )
-    text = [] if reads else ids.tolist()
-    shown = ""
-    for step in steps:
-        text.append(int(step[0]))
-        now = opened.decode(text)
-        # A token may be part of a character: what is incomplete waits for the next one.
-        if now.startswith(shown) and not now.endswith("\N{REPLACEMENT CHARACTER}"):
-            typer.echo(now[len(shown) :], nl=False)
-            shown = now
-    typer.echo(opened.decode(text)[len(shown) :])
+    decoder = opened.incremental()
+    for i in chain([] if reads else ids.tolist(), (int(step[0]) for step in steps)):
+        if piece := decoder.push(i):
+            _show(piece, nl=False)
+    _show(decoder.finish())
 
 
 @app.command()
@@ -422,12 +423,13 @@ def train(
     import torch
 
     from glassformer import nn
-    from glassformer.train import Trainer, continuing
+    from glassformer.train import Trainer, continuing, initialize
     from glassformer.train.ram import check_memory
 
     check_memory(config, chosen.training)
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(chosen.training.seed))
-    begins = "\n" if "\n" in content else content[0]
+    initialize(model, chosen.training)
+    begins = _first_prompt(content, tokenizer, task)
     sampler = continuing(tokenizer, begins) if config.family == "decoder" else None
     trainer = Trainer(
         model, task, chosen.training, folder, resume=resume, tokenizer=tokenizer, sampler=sampler
@@ -437,7 +439,7 @@ def train(
         if is_first:
             if not goes_on:
                 _keep(chosen, kept)
-            typer.echo(f"{chosen.to_toml()}\n{config.parameter_count()}\n")
+            _show(f"{chosen.to_toml()}\n{config.parameter_count()}\n")
             for doubt in doubts(config):
                 typer.echo(f"warning: {doubt}", err=True)
         try:
@@ -450,7 +452,7 @@ def train(
         validated = [record for record in records if "validation_loss" in record]
         last = validated[-1] if validated else {}
         found = {name: loss for name, loss in last.items() if name.startswith(("validation", "test"))}
-        typer.echo(", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in found.items()))
+        _show(", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in found.items()))
         knows_nothing = math.log(task.vocab_size)
         if last and not last["validation_loss"] < knows_nothing:
             typer.echo(
@@ -459,10 +461,17 @@ def train(
                 err=True,
             )
         if config.family != "encoder":
-            prompt = (
-                "" if config.family == "decoder" and begins == "\n" else f" --prompt {shlex.quote(begins)}"
-            )
-            typer.echo(f"to generate text: python -m glassformer generate {_as_typed(folder)}{prompt}")
+            prompt = "" if begins == "\n" else f" --prompt {shlex.quote(begins)}"
+            _show(f"to generate text: python -m glassformer generate {_as_typed(folder)}{prompt}")
+
+
+def _first_prompt(content: str, tokenizer: Any, task: Any) -> str:
+    """Returns a text with which the new model can be tried: the first to translate, or a line break if it knows one."""
+    if (sources := getattr(task, "sources", None)) is not None:
+        return tokenizer.decode(sources[0])
+    if "\n" in content:
+        return "\n"
+    return next((letter for letter in content if letter.isprintable() and letter != " "), content[0])
 
 
 def _as_typed(folder: Path) -> str:
@@ -510,6 +519,7 @@ class Opened(NamedTuple):
     model: AnyTransformer
     encode: Callable
     decode: Callable
+    incremental: Callable  # makes a decoder that is given one id at a time
     start_id: int
     stop_ids: list[int]
 
@@ -517,6 +527,7 @@ class Opened(NamedTuple):
 def _opened(name: str, room: Room) -> Opened:
     """Returns the model of that name or in that folder. The book's own names come first: ./dates is a folder."""
     from glassformer import checkpoints, huggingface, model_files, shipped
+    from glassformer.decoding import IncrementalDecoder
     from glassformer.huggingface.files import CONFIG, TOKENIZER
     from glassformer.text import library_errors, tokenizer_from_json
 
@@ -547,11 +558,30 @@ def _opened(name: str, room: Room) -> Opened:
         with library_errors(f"{name}, {TOKENIZER}"):
             return tokenizer.decode(ids)
 
-    return Opened(built, encode, decode, start_id, stop_ids)
+    return Opened(built, encode, decode, lambda: IncrementalDecoder(tokenizer, decode), start_id, stop_ids)
+
+
+def _ids_of(opened: Opened, prompt: str) -> np.ndarray:
+    """Returns the ids of the prompt that was given."""
+    with _about(f"--prompt {checks.shown(repr(prompt))}"):
+        ids = np.array(opened.encode(prompt), dtype=np.int64)
+        if not len(ids):
+            raise ValueError("the text is empty, and the model needs at least one id to continue from")
+    return ids
+
+
+def _beginning(opened: Opened, model: str) -> np.ndarray:
+    """Returns the ids of a line break, with which a text begins if no prompt was given."""
+    with contextlib.suppress(ValueError):  # a character that is not in the vocabulary
+        ids = np.array(opened.encode("\n"), dtype=np.int64)
+        if len(ids):
+            return ids
+    raise ValueError(f"{model} has no line break to begin a text with: give it a beginning with --prompt")
 
 
 def _ours(model: Any, tokenizer: Any) -> Opened:
     """Returns a model that was trained here; its tokenizer does not know the special ids, which stand for no text."""
+    from glassformer.decoding import IncrementalDecoder, TokenByToken
     from glassformer.train.recipe import special_ids
 
     if tokenizer.vocab_size > model.config.vocab_size:
@@ -561,13 +591,16 @@ def _ours(model: Any, tokenizer: Any) -> Opened:
         )
     special = special_ids(model.config.family, tokenizer.vocab_size)
     stop_ids = [special["stop"]] if "stop" in special else []
-    return Opened(
-        model,
-        tokenizer.encode,
-        lambda ids: tokenizer.decode([i for i in ids if i < tokenizer.vocab_size]),
-        special.get("start", 0),
-        stop_ids,
-    )
+
+    def decode(ids: list[int]) -> str:
+        return tokenizer.decode([i for i in ids if i < tokenizer.vocab_size])
+
+    def incremental() -> IncrementalDecoder | TokenByToken:
+        decoder = tokenizer.incremental()
+        decoder.decode = decode
+        return decoder
+
+    return Opened(model, tokenizer.encode, decode, incremental, special.get("start", 0), stop_ids)
 
 
 def _config(name: str) -> ModelConfig:

@@ -16,14 +16,19 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from glassformer import _checks as checks
 from glassformer.checkpoints import Arrays, arrays_in
 from glassformer.config import ModelConfig
 from glassformer.scratch import Transformer
 from glassformer.text import BytePairTokenizer, CharTokenizer, tokenizer_from_json
-from glassformer.untrusted_files import BYTES, bytes_in, decoded, json_object
+from glassformer.untrusted_files import (
+    BYTES,
+    bytes_in,
+    check_weights,
+    decoded,
+    is_of_another_version,
+    json_object,
+)
 
 ENDING = ".safetensors"
 FORMAT = "glassformer model 1"
@@ -46,8 +51,8 @@ def load(path: str | os.PathLike) -> ModelFile:
         FileNotFoundError: there is no such file.
         OSError: it cannot be opened.
         ValueError: it is not a safetensors file, has weights alone or numbers of another type, or its weights are
-            infinite, or not those of its configuration, or its tokenizer has another size. The message names the
-            file.
+            infinite or too large, or not those of its configuration, or its tokenizer has another size. The message
+            names the file.
     """
     path = Path(path)
     content = bytes_in(path)
@@ -56,10 +61,18 @@ def load(path: str | os.PathLike) -> ModelFile:
         raise ValueError(
             f"{path} is not a safetensors file: its header has {length} bytes, but at most {BYTES['JSON']} are allowed"
         )
+    if content[8:9] not in (b"{", b""):
+        raise ValueError(f"{path} is not a safetensors file: its header does not begin with {{")
     weights = arrays_in(path.parent, {path.name: content}, path.name)
     header = json_object(decoded(content[8 : 8 + length], path), f"the header of {path}")
-    facts = header.pop("__metadata__", {})
-    if facts.pop("format", None) != FORMAT:
+    facts = header.pop("__metadata__", None) or {}  # the format allows null
+    written = facts.pop("format", None)
+    if is_of_another_version(written, FORMAT):
+        raise ValueError(
+            f"{path} has the format {checks.shown(repr(written))}, which another version of Glassformer wrote: this "
+            f"one reads {FORMAT!r}"
+        )
+    if written != FORMAT:
         raise ValueError(
             f"{path} has weights alone: without format={FORMAT!r} in its metadata, nothing says what model they are of"
         )
@@ -87,8 +100,7 @@ def load(path: str | os.PathLike) -> ModelFile:
             )
     _check_fit(path, config, weights)
     for name, values in weights.items():
-        if not np.isfinite(values).all():
-            raise ValueError(f"{path}: {name} has a number that is not finite")
+        check_weights(f"{path}: {checks.shown(name)}", values)
     return ModelFile(config, tokenizer, weights, facts)
 
 

@@ -1,5 +1,6 @@
 """Shows the progress of a long computation."""
 
+import re
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,18 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 A_MOMENT = 2.0  # seconds before a bar appears where a result often comes sooner
+
+
+NOT_SHOWN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def on_terminal(text: str) -> str:
+    r"""Returns a text that a terminal can show: control characters become visible, such as \x1b for an escape.
+
+    A terminal obeys escape sequences, so a text that contains them could clear the screen or write to the clipboard.
+    Line breaks and tabs remain; marks that reverse the direction of what follows do not.
+    """
+    return NOT_SHOWN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def bar(iterable: Iterable | None = None, **options: Any) -> "tqdm":

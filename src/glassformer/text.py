@@ -1,9 +1,9 @@
 """Turns text into ids: the corpus, files, tokenizers, and the windows that a model trains on."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,13 @@ from typing import Any
 import numpy as np
 
 from glassformer import _checks as checks
+from glassformer import tokenizer_files
+from glassformer.decoding import IncrementalDecoder, TokenByToken
 from glassformer.shapes import Int64, Integer
 from glassformer.untrusted_files import bytes_in, decoded, json_object
+
+LONGEST_WORD = 1000
+"""Bytes of a word from which byte pairs are learned. The time that the library needs grows with its square."""
 
 
 def corpus() -> str:
@@ -98,6 +103,10 @@ class CharTokenizer:
         """
         return "".join(self.characters[i] for i in _checked_ids(ids, self.vocab_size))
 
+    def incremental(self) -> TokenByToken:
+        """Returns a decoder that is given one id at a time."""
+        return TokenByToken(self.decode)
+
     def to_json(self) -> str:
         """Returns the tokenizer as text, for a file."""
         return json.dumps({"characters": self.characters}, ensure_ascii=False)
@@ -132,6 +141,9 @@ class BytePairTokenizer:
     def from_text(cls, text: str, vocab_size: int) -> "BytePairTokenizer":
         """Returns a tokenizer with `vocab_size` pieces, or fewer if `text` has no more pairs to join.
 
+        Pairs are counted within words. A word of more than `LONGEST_WORD` bytes, such as a text without spaces, is
+        cut into words of this length.
+
         Raises:
             ValueError: `vocab_size` is below 256, or `text` is empty.
             ImportError: the package tokenizers is not installed.
@@ -145,13 +157,15 @@ class BytePairTokenizer:
         library = _tokenizers()
         byte_level = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer = library.Tokenizer(library.models.BPE())
-        tokenizer.pre_tokenizer = byte_level
+        cut = library.pre_tokenizers.Split(library.Regex(rf"[\s\S]{{{LONGEST_WORD}}}"), "isolated")
+        tokenizer.pre_tokenizer = library.pre_tokenizers.Sequence([byte_level, cut])
         tokenizer.decoder = library.decoders.ByteLevel()
         trainer = library.trainers.BpeTrainer(
             vocab_size=vocab_size, initial_alphabet=byte_level.alphabet(), show_progress=False
         )
         # Line by line; given as one piece, the library would hold several copies of the whole text.
         tokenizer.train_from_iterator(text.splitlines(keepends=True), trainer)
+        tokenizer.pre_tokenizer = byte_level
         return cls(tokenizer)
 
     @property
@@ -173,6 +187,10 @@ class BytePairTokenizer:
         """
         return self.tokenizer.decode(_checked_ids(ids, self.vocab_size).tolist(), skip_special_tokens=False)
 
+    def incremental(self) -> IncrementalDecoder:
+        """Returns a decoder that is given one id at a time, and shows no half characters."""
+        return IncrementalDecoder(self.tokenizer, self.decode, skip_special_tokens=False)
+
     def to_json(self) -> str:
         """Returns the tokenizer as text, for a file: the library's own tokenizer.json."""
         return self.tokenizer.to_str()
@@ -181,24 +199,29 @@ class BytePairTokenizer:
     def from_json(cls, text: str) -> "BytePairTokenizer":
         """Returns the tokenizer that `to_json` wrote.
 
-        The library's own files can also hold regular expressions, some of which take minutes; these are
-        refused.
+        The library's own files can hold much more, such as regular expressions that take minutes. This class
+        supports byte pairs on bytes, cut into words as GPT-2 does: no normalizer, no ids around a text, no dropout,
+        no marks at the parts or the end of a word. Added tokens are used, and padding and truncation are not: they
+        are about batches, not about a text.
 
         Raises:
             ValueError: `text` is not a tokenizer of the library, or uses features that this class does not
-            support.
+            support. The message names the first.
             ImportError: the package tokenizers is not installed.
         """
         given = json_object(text, "text")
-        for part, kind in (("normalizer", None), ("pre_tokenizer", "ByteLevel"), ("decoder", "ByteLevel")):
-            found = given.get(part)
-            found = found.get("type") if isinstance(found, dict) else found
-            if found != kind:
-                raise ValueError(
-                    f"text does not describe a tokenizer that this class wrote: its {part} is "
-                    f"{found!r:.40}, not {kind!r}"
-                )
-        return cls(library_tokenizer(text, "text"))
+        try:
+            tokenizer_files.check_byte_pairs(given)
+        except ValueError as error:
+            raise ValueError(f"text does not describe a tokenizer that this class wrote: {error}") from None
+        tokenizer = library_tokenizer(text, "text")
+        alphabet = sorted(_tokenizers().pre_tokenizers.ByteLevel.alphabet())
+        if missing := [letter for letter in alphabet if tokenizer.token_to_id(letter) is None]:
+            raise ValueError(
+                f"text does not describe a tokenizer that this class wrote: its vocabulary lacks {missing[0]!r}, one "
+                "of the 256 letters that stand for bytes"
+            )
+        return cls(tokenizer)
 
 
 def _checked_ids(
@@ -225,28 +248,55 @@ def tokenizer_from_json(text: str) -> CharTokenizer | BytePairTokenizer:
 def library_tokenizer(text: str, name: str) -> Any:
     """Reads a `tokenizers.Tokenizer` from a text, which messages call `name`.
 
+    What the file says of padding and truncation is dropped: it is about the batches of a training, and a prompt is
+    read as it is.
+
     Raises:
-        ValueError: the library cannot read it.
+        ValueError: the library cannot read it; a part or a setting is unknown; or its parts could make a text
+            thousands of times as long. The message names the part.
         ImportError: the package tokenizers is not installed.
     """
     library = _tokenizers()
+    given = json_object(text, name)
+    try:
+        tokenizer_files.check(given)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a tokenizer that can be used here: {error}") from None
     with library_errors(f"{name} is not a tokenizer of the tokenizers library"):
-        return library.Tokenizer.from_str(text)
+        tokenizer = library.Tokenizer.from_str(text)
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+    return tokenizer
 
 
-@contextmanager
+@contextlib.contextmanager
 def library_errors(begins: str) -> Iterator[None]:
     """Turns errors of the tokenizers library into a ValueError whose message starts with `begins`.
 
     The library has no error class of its own, and its Rust code may panic, for example when a regular
-    expression has tried too many ways through a text.
+    expression has tried too many ways through a text. What it then writes to the terminal by itself is left out.
     """
     try:
-        yield
+        with _no_stderr():
+            yield
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         raise ValueError(f"{begins}: {checks.shown(str(error), checks.MESSAGE)}") from error
+
+
+@contextlib.contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Discards what other languages write to the standard error in the meantime; Python's own stream comes after."""
+    with contextlib.ExitStack() as ended:
+        with contextlib.suppress(OSError):  # it is closed: there is nothing to discard
+            kept = os.dup(2)
+            ended.callback(os.close, kept)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
+            ended.callback(os.dup2, kept, 2)
+        yield
 
 
 def _tokenizers() -> Any:

@@ -12,6 +12,8 @@ import tomllib
 from importlib.resources.abc import Traversable
 from typing import Any
 
+import numpy as np
+
 from glassformer import _checks as checks
 
 BYTES = {"JSON": 16 * 1024**2, "TOML": 16 * 1024}
@@ -23,6 +25,7 @@ DEPTH = 64
 Trail = tuple[str | int, ...]  # the keys and numbers that lead to an entry
 
 LARGEST = checks.LARGEST
+LARGEST_WEIGHT = 1e19  # the square of a larger one overflows float32 and leads to NaN
 DIGITS = 400  # a whole number with more digits is too large
 
 
@@ -108,18 +111,30 @@ def bytes_in(path: Traversable, at_most: int | None = None) -> bytes:
     Raises:
         FileNotFoundError: there is no such file.
         IsADirectoryError: it is a folder.
-        OSError: it cannot be opened.
-        ValueError: it is a device, or has more bytes, or more than there is memory.
+        OSError: it cannot be opened or read. The message names it.
+        ValueError: it is a device, or has more bytes, or more than there is memory, or becomes shorter meanwhile.
     """
     a_file(path)
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        if at_most is None:
-            checks.fits(str(path), size)
-        elif size > at_most:
-            raise ValueError(f"{path} is larger than {at_most:,} bytes, the most that such a file may have")
-        file.seek(0)
-        return file.read(size)
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            if at_most is None:
+                checks.fits(str(path), size)
+            elif size > at_most:
+                raise ValueError(
+                    f"{path} is larger than {at_most:,} bytes, the most that such a file may have"
+                )
+            file.seek(0)
+            content = file.read(size)
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise type(error)(
+            error.errno, error.strerror, str(path)
+        ) from error  # a read that fails names no file
+    if len(content) < size:
+        raise ValueError(f"{path} became shorter while it was read: {size:,} bytes, then {len(content):,}")
+    return content
 
 
 def a_file(path: Traversable) -> None:
@@ -136,6 +151,8 @@ def a_file(path: Traversable) -> None:
         raise IsADirectoryError(f"{path} is a folder, not a file")
     if getattr(path, "exists", bool)():
         raise ValueError(f"{path} is not a file: it is a pipe or a device, which may never end")
+    if getattr(path, "is_symlink", bool)():
+        raise FileNotFoundError(f"{path} is a link to something that is missing")
     raise FileNotFoundError(f"{path} is missing")
 
 
@@ -158,6 +175,27 @@ def decoded(content: bytes, name: object) -> str:
             f"{name} is not in UTF-8: byte {place} is 0x{content[place]:02x} ({error.reason}). "
             "If it is text in another encoding, such as Latin-1, save it in UTF-8"
         ) from None
+
+
+def check_weights(name: str, values: np.ndarray) -> None:
+    """Checks that all numbers of an array from a file are finite and smaller than `LARGEST_WEIGHT`.
+
+    Raises:
+        ValueError: one is not. The message begins with `name`.
+    """
+    # With a NaN, minimum and maximum are NaN too.
+    if not values.size or (float(values.min()) > -LARGEST_WEIGHT and float(values.max()) < LARGEST_WEIGHT):
+        return
+    wrong = np.unravel_index(np.argmax(~(np.abs(values.astype(np.float64)) < LARGEST_WEIGHT)), values.shape)
+    place = f" at {', '.join(map(str, wrong))}" if values.ndim else ""
+    raise ValueError(
+        f"{name} contains {values[wrong]:g}{place}: every weight must be finite and smaller than {LARGEST_WEIGHT:g}"
+    )
+
+
+def is_of_another_version(found: Any, known: str) -> bool:
+    """Returns whether a file's format is the known one but for its number, as in "glassformer model 2"."""
+    return isinstance(found, str) and found != known and found.rpartition(" ")[0] == known.rpartition(" ")[0]
 
 
 def _whole(digits: str) -> int | float:

@@ -1,5 +1,6 @@
 """Tests the training loop: what one step does, how pieces of a batch add up, and what is logged."""
 
+import dataclasses
 import json
 import math
 import os
@@ -11,13 +12,14 @@ import torch
 from torch.distributed import TCPStore
 from torch.nn import functional
 
-from glassformer import scratch, train
+from glassformer import scratch, shipped, text, train
 from glassformer.bugs import put_in
 from glassformer.checkpoints import latest, load, load_model
 from glassformer.tasks import NO_TARGET
 from glassformer.text import CharTokenizer
 from glassformer.train import evaluate
 from glassformer.train.log import Log
+from glassformer.train.recipe import Recipe
 from tools.browser import PATIENCE
 
 from .small import ENOUGH, FAMILIES, PROCESSES, T, V, config, model, task, trainer, without_time
@@ -44,6 +46,64 @@ def test_one_step_by_torch_alone():
     assert (record["step"], record["tokens"], record["learning_rate"]) == (1, 4 * T, 0.01)
     for name, weight in mine.model.named_parameters():
         torch.testing.assert_close(weight, other.get_parameter(name), rtol=1e-9, atol=1e-12)
+
+
+# Nothing but a step changes a weight
+
+SMALLEST = 5e-324  # a configuration refuses 0, with which nothing could be learned; this one moves no float32
+
+OTHERS = {
+    "steps": 3, "batch_size": 8, "accumulation": 2, "optimizer": "muon", "learning_rate": SMALLEST,
+    "embedding_rate": SMALLEST, "head_rate": SMALLEST, "norm_rate": SMALLEST, "betas": (0.5, 0.5), "eps": 1e-3,
+    "weight_decay": 0.9, "embedding_decay": 0.9, "muon_momentum": 0.5, "muon_momentum_start": 0.5,
+    "muon_momentum_warmup": 0, "muon_iterations": 1, "warmup": 0, "decay": "cosine", "final_share": 1.0, "clip": 0.0,
+    "init": "gpt2", "zero_init": True, "ema": 0.5, "seed": 7, "evaluate_every": 1, "save_every": 1, "sample_every": 1,
+    "device": "auto", "dtype": "bfloat16", "compile": True,
+}  # fmt: skip
+"""Another value than `config` gives for every option of a training."""
+
+
+def test_every_option_is_among_them():
+    assert set(OTHERS) == {field.name for field in dataclasses.fields(train.TrainingConfig)}
+    plain = config()
+    assert [name for name, value in OTHERS.items() if getattr(plain, name) == value] == []
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("option", OTHERS)
+def test_a_step_at_a_rate_of_nothing_leaves_every_weight_as_it_was(option, optimizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda made: made)
+    rates = {"learning_rate": SMALLEST, "steps": 2, "optimizer": optimizer}
+    before = model(dtype=torch.float32, head="untied").state_dict()
+    settings = config(**rates | {option: OTHERS[option]})
+    made = train.Trainer(
+        model(dtype=torch.float32, head="untied"),
+        task(batch_size=settings.batch_size),
+        settings,
+        tmp_path,
+        sampler=lambda model: "",
+        progress=False,
+    )
+    assert made.run()[-1]["step"] >= 2
+    after = {name: weight.detach() for name, weight in made.model.named_parameters()}
+    for kept in (after, made.average or after):
+        assert all(torch.equal(weight.cpu(), before[name]) for name, weight in kept.items())
+
+
+def test_a_loaded_model_is_trained_from_the_weights_that_it_has():
+    """The book's model, trained further by the very recipe that made it: the first loss is its own."""
+    rate = f"training.learning_rate={SMALLEST}"
+    rates = [f"training.{part}_rate={SMALLEST}" for part in ("embedding", "head", "norm")]
+    recipe = Recipe.of_the_book("shakespeare", [rate, *rates, "training.steps=1", "training.device=cpu"])
+    loaded, _ = shipped.load("shakespeare", room="nn")
+    before = {key: weight.detach().clone() for key, weight in loaded.named_parameters()}
+    _, task, its = recipe.made_for(text.corpus())
+    task.held_out = task.held_out[:200]
+    task.for_test = task.for_test[:200]
+    made = train.Trainer(loaded, task, recipe.training, progress=False)
+    [record] = made.run()
+    assert record["loss"] < math.log(its.vocab_size) / 2 + 0.5  # far from a model of zeros
+    assert all(torch.equal(weight, before[key]) for key, weight in loaded.named_parameters())
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -18,7 +18,7 @@ from safetensors.numpy import save as bytes_of
 from glassformer import nn, shipped, text
 from glassformer.checkpoints import MODEL, TOKENIZER, checksum_of, model_of, own_checksum_of
 from glassformer.config import ModelConfig
-from glassformer.train import Trainer
+from glassformer.train import Trainer, initialize
 from glassformer.train.recipe import Recipe, special_ids, toml_of
 from tools.models.measure import measured
 
@@ -47,6 +47,7 @@ def made(name: str, changes: list[str], place: Path | None = None) -> Made:
 def trained(recipe: Recipe, task: Any, config: ModelConfig) -> dict[str, np.ndarray]:
     """Returns the rounded weights after training. If there is a running average of them, it returns the average."""
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(recipe.training.seed))
+    initialize(model, recipe.training)
     trainer = Trainer(model, task, recipe.training)
     trainer.run()
     if trainer.was_interrupted:

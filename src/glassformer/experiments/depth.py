@@ -8,7 +8,7 @@ import torch
 from glassformer import nn
 from glassformer.experiments.experiment import WHOLE_TENTH, Experiment, Found, thinned
 from glassformer.text import corpus
-from glassformer.train import Trainer
+from glassformer.train import Trainer, initialize
 from glassformer.train.recipe import Recipe
 
 D_HEAD = 16  # heads are equally wide, and wider models have more of them
@@ -52,6 +52,7 @@ def measure(
     recipe = recipe_of(n_layers, seed, learning_rate, steps, changes)
     _, task, config = recipe.made_for(corpus())
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
+    initialize(model, recipe.training)
     records = Trainer(model, task, recipe.training, progress=False).run()
     return {
         "parameters": config.parameter_count().total,

@@ -12,7 +12,7 @@ from glassformer import nn
 from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import WHOLE_TENTH, Experiment, Found, thinned
 from glassformer.tasks import NO_TARGET, Batch, Pairs
-from glassformer.train import Trainer
+from glassformer.train import Trainer, initialize
 from glassformer.train.recipe import Recipe
 
 WAYS = ("encoder-decoder", "decoder, asked for the answer", "decoder, asked for all")
@@ -76,6 +76,7 @@ def measure(way: str, steps: int, seed: int, n_asked: int = N_ASKED) -> Found:
         config, task = config.replace(**DECODER), OneText(pairs, whole=way == WAYS[2])
     model = new_model(config, seed)
     training = recipe.training.replace(evaluate_every=0, device="cpu")
+    initialize(model, training)
     task.held_out = task.held_out[:n_asked]
     trainer = Trainer(model, task, training, progress=False)
     trainer.run()

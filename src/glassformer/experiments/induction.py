@@ -11,7 +11,7 @@ from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import Experiment, Found
 from glassformer.inside.induction import one_after_another
 from glassformer.tasks import Batch
-from glassformer.train import Trainer
+from glassformer.train import Trainer, initialize
 from glassformer.train.config import TrainingConfig
 from glassformer.train.recipe import Recipe
 
@@ -82,8 +82,9 @@ def measure(n_layers: int, seed: int, steps: int = STEPS, every: int = EVERY) ->
         for name, value in seen.items():
             curves[name].append(value)
 
-    model = new_model(n_layers, seed)
-    Trainer(model, Repeats(seed), training(steps, seed), progress=False, callback=note).run()
+    model, settings = new_model(n_layers, seed), training(steps, seed)
+    initialize(model, settings)
+    Trainer(model, Repeats(seed), settings, progress=False, callback=note).run()
     trained = in_numpy(model)
     return {
         "curves": curves,

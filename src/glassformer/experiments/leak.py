@@ -10,7 +10,7 @@ from glassformer import nn
 from glassformer.experiments.experiment import Experiment, Found
 from glassformer.experiments.positions import METHODS, SEEDS, STEPS, new_model, recipe_of
 from glassformer.text import corpus, windows
-from glassformer.train import Trainer, validation_loss
+from glassformer.train import Trainer, initialize, validation_loss
 
 LENGTH = 24  # length of a window
 N_WINDOWS = 2000  # windows whose last character is predicted
@@ -34,6 +34,7 @@ def measure(
     recipe = recipe_of(positions, LENGTH, seed, steps, (f"model.n_layers={n_layers}", *changes))
     _, task, config = recipe.made_for(corpus())
     model = new_model(config, seed)
+    initialize(model, recipe.training)
     Trainer(model, task, recipe.training, progress=False).run()
     found = {"loss": validation_loss(model, task), "worth": worth_of_the_order(model, task.held_out)}
     if positions == "learned":

@@ -10,7 +10,7 @@ from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import Experiment, Found, thinned
 from glassformer.tasks import NextToken
 from glassformer.text import CharTokenizer, corpus
-from glassformer.train import Trainer, TrainingConfig
+from glassformer.train import Trainer, TrainingConfig, initialize
 
 D_MODEL, N_HEADS, LENGTH, BATCH_SIZE = 64, 4, 32, 8
 STEPS = 200
@@ -56,7 +56,9 @@ def measure(
         evaluate_every=0,
         device="cpu",
     )
-    trainer = Trainer(new_model(placement, n_layers, task, seed), task, config, progress=False)
+    model = new_model(placement, n_layers, task, seed)
+    initialize(model, config)
+    trainer = Trainer(model, task, config, progress=False)
     with suppress(FloatingPointError):  # the loss or gradient is not finite; the log ends before
         trainer.run()
     records = trainer.log.records

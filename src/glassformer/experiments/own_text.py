@@ -8,7 +8,7 @@ from glassformer import _checks as checks
 from glassformer import nn
 from glassformer.experiments.experiment import TINY, Experiment, Found, thinned
 from glassformer.text import corpus
-from glassformer.train import Trainer
+from glassformer.train import Trainer, initialize
 from glassformer.train.recipe import Recipe
 
 CHARACTERS = (
@@ -52,6 +52,7 @@ def measure(characters: int, seed: int, steps: int = STEPS, changes: Sequence[st
     recipe = Recipe.of_the_book("modern", [*SMALL, *run, *changes])
     _, task, config = recipe.made_for(text)
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
+    initialize(model, recipe.training)
     trainer = Trainer(model, task, recipe.training, progress=False)
     records = trainer.run()
     validations = [

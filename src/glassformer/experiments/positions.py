@@ -13,7 +13,7 @@ from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import WHOLE_TENTH, Experiment, Found
 from glassformer.tasks import NextToken
 from glassformer.text import corpus, inputs_and_targets
-from glassformer.train import Trainer
+from glassformer.train import Trainer, initialize
 from glassformer.train.recipe import Recipe
 
 T = 64  # the length that models are trained at
@@ -75,6 +75,7 @@ def measure(
     # Room for 4T from the start. A learned table has rows for all positions, but those beyond `length` are
     # never trained.
     model = new_model(config.replace(context_length=REACH), seed)
+    initialize(model, recipe.training)
     Trainer(model, task, recipe.training, progress=progress).run()
 
     def losses_of(models: Mapping[str, nn.Transformer]) -> Found:
@@ -155,7 +156,7 @@ def trained_on(model: nn.Transformer, recipe: Recipe) -> nn.Transformer:
     copy, training = copy_with(model), recipe.training
     _, task, _ = recipe.made_for(corpus())
     slower = {name: getattr(training, name) / 4 for name in RATES}
-    Trainer(copy, task, training.replace(warmup=10, zero_init=False, **slower), progress=False).run()
+    Trainer(copy, task, training.replace(warmup=10, **slower), progress=False).run()
     return copy
 
 

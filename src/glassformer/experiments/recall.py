@@ -21,7 +21,7 @@ from glassformer.experiments.positions import (
 )
 from glassformer.tasks import NO_TARGET, Batch, NextToken
 from glassformer.text import corpus, inputs_and_targets
-from glassformer.train import Trainer
+from glassformer.train import Trainer, initialize
 
 STEPS = 600
 MARKS = 10  # tokens that no text contains; every window gets one of them
@@ -94,6 +94,7 @@ def measure(
     tokenizer, text, config = recipe.made_for(corpus())
     task = Recall(tokenizer.encode(corpus()), length, text.batch_size, seed)
     model = new_model(config.replace(vocab_size=task.vocab_size, context_length=REACH), seed)
+    initialize(model, recipe.training)
     Trainer(model, task, recipe.training, progress=False).run()
     return {"recalled": {way: recalled(model, task, every) for way, model in ways(model, length).items()}}
 

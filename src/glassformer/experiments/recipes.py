@@ -9,7 +9,7 @@ from glassformer import _checks as checks
 from glassformer import nn
 from glassformer.experiments.experiment import TINY, WHOLE_TENTH, Experiment, Found, thinned
 from glassformer.text import corpus
-from glassformer.train import Trainer
+from glassformer.train import Trainer, initialize
 from glassformer.train.recipe import Recipe
 
 LADDER: dict[str, tuple[str, ...]] = {
@@ -112,6 +112,7 @@ def trainer_of(recipe: Recipe) -> Trainer:
     """Returns a trainer for a new model on Shakespeare, as the recipe says."""
     _, task, config = recipe.made_for(corpus())
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(recipe.training.seed))
+    initialize(model, recipe.training)
     return Trainer(model, task, recipe.training, progress=False)
 
 

@@ -15,7 +15,7 @@ from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import Experiment, Found
 from glassformer.tasks import NextToken
 from glassformer.text import BytePairTokenizer, CharTokenizer, corpus, inputs_and_targets
-from glassformer.train import Trainer
+from glassformer.train import Trainer, initialize
 from glassformer.train.config import TrainingConfig
 from glassformer.train.recipe import Recipe
 
@@ -78,6 +78,7 @@ def measure(
     together = np.concatenate([ids, held_out_ids])
     task = NextToken(together, T, BATCH, seed, validation=(len(held_out_ids) - 0.5) / len(together))
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
+    initialize(model, training)
     Trainer(model, task, training, progress=progress).run()
 
     nats, targets = losses(model, task.held_out, every)

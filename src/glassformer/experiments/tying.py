@@ -13,7 +13,7 @@ from glassformer.experiments.experiment import Experiment, Found
 from glassformer.experiments.tokens import BATCH, HELD_OUT, T, bits_per_byte, losses, tokenizer_of
 from glassformer.tasks import NextToken
 from glassformer.text import BytePairTokenizer, CharTokenizer, corpus
-from glassformer.train import Trainer, TrainingConfig
+from glassformer.train import Trainer, TrainingConfig, initialize
 
 D_MODEL, N_LAYERS, N_HEADS = 32, 2, 2
 SIZES = (None, 1024)  # sizes of the vocabulary; None: characters
@@ -93,6 +93,7 @@ def measure(
         evaluate_every=0,
         device="cpu",
     )
+    initialize(model, training)
     Trainer(model, task, training, progress=False).run()
     nats, targets = losses(model, task.held_out, every)
     return {

@@ -1,5 +1,6 @@
 """Finds the files of a folder and reads their tensors one at a time."""
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from glassformer import _checks as checks
-from glassformer.untrusted_files import BYTES, decoded, json_object, read_json
+from glassformer.untrusted_files import BYTES, a_file, check_weights, decoded, json_object, read_json
 
 Shape = tuple[int, ...]
 
@@ -22,14 +23,11 @@ CONFIG, GENERATION, WEIGHTS, INDEX, TOKENIZER = (
 # The number types in a file, as NumPy reads them. NumPy has no bfloat16: see below.
 NUMBERS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
-LARGEST = 1e19
-"""The largest weight that is accepted; the square of a larger one would overflow float32 and lead to NaN."""
-
 
 class Weights(Mapping):
     """The tensors of a folder's safetensors files by name, each read from the file on demand.
 
-    A tensor with a number that is infinite, NaN or larger than `LARGEST` is refused when it is read.
+    A tensor with a number that is infinite, NaN or larger than `LARGEST_WEIGHT` is refused when it is read.
 
     Source: the format, https://huggingface.co/docs/safetensors: 8 bytes with the length of the header, a JSON
     header with the place of each tensor, then the tensors.
@@ -88,24 +86,16 @@ class Weights(Mapping):
         if dtype == "BF16":  # the upper half of a float32
             values = (values.astype(np.uint32) << 16).view(np.float32)
         if name not in self._usable:
-            _check_numbers(f"{path}: {checks.shown(name)}", values)
+            check_weights(f"{path}: {checks.shown(name)}", values)
             self._usable.add(name)
         return values
 
 
-def _check_numbers(name: str, values: np.ndarray) -> None:
-    """Checks that all numbers are finite and at most `LARGEST`. With a NaN, minimum and maximum are NaN too."""
-    if float(values.min()) > -LARGEST and float(values.max()) < LARGEST:
-        return
-    wrong = np.unravel_index(np.argmax(~(np.abs(values.astype(np.float64)) < LARGEST)), values.shape)
-    place = f" at {', '.join(map(str, wrong))}" if values.ndim else ""
-    raise ValueError(
-        f"{name} contains {values[wrong]:g}{place}: every weight must be finite and smaller than {LARGEST:g}"
-    )
-
-
 def _weight_files(folder: Path) -> list[Path]:
     """Returns the folder's single safetensors file, or all its shards."""
+    for name in (WEIGHTS, INDEX):
+        if os.path.lexists(folder / name):
+            a_file(folder / name)  # or it is a pipe, a device, a folder, or a link to nothing
     if (folder / WEIGHTS).is_file():
         return [folder / WEIGHTS]
     if (folder / INDEX).is_file():

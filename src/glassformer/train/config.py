@@ -61,9 +61,11 @@ class TrainingConfig:
     final_share: float = 0.0  # fraction of the rate that is left at the end
     clip: float = 1.0  # maximal length of the gradient; 0: no clipping
 
-    # The weights
+    # The weights of a new model, as `initialize` draws them; the rest of training leaves these two alone
     init: str = "ours"  # "gpt2": normal with mean 0 and standard deviation 0.02
     zero_init: bool = False  # the output of every sublayer starts at 0
+
+    # The average
     ema: float | None = None  # keeps a running average of the weights; this fraction of it stays at each step
 
     # The run

@@ -73,6 +73,8 @@ def set_schedule(optimizers: list[torch.optim.Optimizer], config: TrainingConfig
 def initialize(model: nn.Module, config: TrainingConfig) -> None:
     """Draws the matrices again as `init` says, and sets those of `zero_init` to 0. Vectors are left unchanged.
 
+    It belongs to making a new model: `Trainer` never calls it.
+
     "ours" changes nothing. "gpt2" draws from a normal distribution with standard deviation 0.02. For the last
     matrix of a sublayer, it divides this by the root of the number of sublayers that add to the same stream:
     2 · n_layers for a GPT.

@@ -19,13 +19,13 @@ from glassformer.atomic_files import naming, only_writer
 from glassformer.checkpoints import Checkpoint
 from glassformer.nn import Transformer
 from glassformer.progress import bar as progress_bar
+from glassformer.progress import on_terminal
 from glassformer.tasks import NO_TARGET
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
 from glassformer.train.evaluate import loss_over, loss_sum, validation_loss
 from glassformer.train.log import Log, Record
 from glassformer.train.optimizers import (
-    initialize,
     load_optimizer_state,
     optimizer_state,
     optimizers_of,
@@ -34,9 +34,9 @@ from glassformer.train.optimizers import (
 from glassformer.train.processes import Processes, choice_of, device_of, processes, world
 from glassformer.train.schedule import ema_share, is_due, rate_share
 from glassformer.train.signals import stop_on_signals
+from glassformer.untrusted_files import LARGEST_WEIGHT
 
 LOG = "log.jsonl"
-LARGEST_WEIGHT = 1e19  # the square of a larger one overflows float32
 
 
 class Trainer:
@@ -52,6 +52,9 @@ class Trainer:
     With `progress`, a bar shows the progress. A line names the device that "auto" has chosen, and after the first
     steps another one estimates the remaining time.
 
+    Training begins with the weights that the model has. `init` and `zero_init` of the configuration describe a new
+    model and are applied by `initialize`, so that a model that was loaded keeps what it has learned.
+
     `sampler`, a function from the model to a text, is called every `sample_every` steps; `callback` receives
     the record of every step, for a live figure. `tokenizer` is saved with the model.
 
@@ -62,8 +65,8 @@ class Trainer:
 
     Raises:
         ValueError: model, task and configuration do not fit together, or the batch does not fit the number of
-            processes; the folder has a run although `resume` is False, or the run of another model or
-            configuration.
+            processes; something in the folder is in the way of checkpoints; it has a run although `resume` is
+            False, or the run of another model or configuration.
         TypeError: an argument is of the wrong kind.
     """
 
@@ -100,6 +103,8 @@ class Trainer:
         self.optimizers: list[torch.optim.Optimizer] = []
         self.average: dict[str, torch.Tensor] | None = None
         self._validated: Record = {}  # results of the last evaluation
+        if self.folder is not None:
+            checkpoints.check_place(self.folder)
         found = None if self.folder is None else checkpoints.latest(self.folder)
         if found is not None and not resume:
             raise ValueError(
@@ -148,7 +153,7 @@ class Trainer:
                 if config.sample_every and self.step % config.sample_every == 0 and self._is_first:
                     record["sample"] = self._sample()
                     if not bar.disable:
-                        bar.write(f"\nstep {self.step}:\n{record['sample']}\n")
+                        bar.write(on_terminal(f"\nstep {self.step}:\n{record['sample']}\n"))
                 self._note(record, bar)
                 if not bar.disable and self.step == begun + TRIED < config.steps:
                     bar.write(self._how_long())
@@ -214,8 +219,6 @@ class Trainer:
         checkpoint, self._checkpoint = self._checkpoint, None
         # Done in `run` and not before, because an optimizer would not follow weights that move to a GPU
         # later.
-        if self.step == 0 and checkpoint is None:
-            initialize(self.model, self.config)
         if not self.optimizers:
             self.optimizers = optimizers_of(self.model, self.config)
         if checkpoint is not None:

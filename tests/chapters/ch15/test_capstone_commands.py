@@ -21,7 +21,7 @@ from glassformer.chapters.ch15.capstone.words import mistakes, pieces, stages
 from glassformer.exercises import capstone
 from glassformer.exercises.own_file import ENVIRONMENT
 from glassformer.text import CharTokenizer, corpus
-from glassformer.train import Trainer, read_log
+from glassformer.train import Trainer, initialize, read_log
 from glassformer.train.recipe import Recipe
 
 from .designs import functions, library, module
@@ -437,6 +437,7 @@ def run(tmp_path_factory):
     recipe = Recipe.of_the_book("modern", [*small, file, "training.device=cpu", "data.length=16"])
     tokenizer, task, config = recipe.made_for(text)
     model = nn.Transformer(config, generator=torch.Generator().manual_seed(0))
+    initialize(model, recipe.training)
     Trainer(model, task, recipe.training, folder / "run", tokenizer=tokenizer, progress=False).run()
     (folder / "run" / "recipe.toml").write_text(recipe.to_toml(), encoding="utf-8")
     return folder / "run"
