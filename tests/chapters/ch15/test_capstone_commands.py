@@ -165,9 +165,10 @@ def test_what_to_write_instead_comes_with_the_second_try(shown, monkeypatch):
         return scores / scores.sum(axis=-1, keepdims=True) @ v
 
     said = mistakes()["no-scale"]
-    capstone.check("attention", attending(unscaled))
-    assert said.says in told(shown)
-    assert said.instead not in told(shown)
+    for remember in (False, True):  # what is not the reader's own does not count
+        capstone.check("attention", attending(unscaled), remember=remember)
+        assert said.says in told(shown)
+        assert said.instead not in told(shown)
     capstone.check("attention", attending(unscaled))
     assert f"Try this: {said.instead}" in told(shown)
 

@@ -80,7 +80,8 @@ def check(stage: Any, adapter: Any = None, *, seconds: float = SECONDS, remember
             "weights" or "shipped".
         adapter: yours. A class is best, because each stage then makes a fresh one.
         seconds: how long a stage may take. A single call of your code may take 20 seconds, or in proportion longer.
-        remember: whether stages that are right count as done from now on. Use False for what is not yours.
+        remember: whether stages that are right count as done from now on, and mistakes as made before. Use False
+            for what is not yours.
     """
     if isinstance(adapter, str) or (adapter is None and not isinstance(stage, str)):
         stage, adapter = adapter, stage
@@ -95,7 +96,8 @@ def check(stage: Any, adapter: Any = None, *, seconds: float = SECONDS, remember
         verdict = judge(adapter, stage, seconds, if_late=lambda late: display_if_late(_one(late)))
         if remember:
             _mark(verdict)
-        return _show(_one(_with_advice(verdict)))
+            verdict = _with_advice(verdict)
+        return _show(_one(verdict))
     done = _done() if remember else []
     verdicts: list[Verdict] = []
     for name in one_by_one(STAGES):
@@ -104,7 +106,8 @@ def check(stage: Any, adapter: Any = None, *, seconds: float = SECONDS, remember
         verdict = judge(adapter, name, seconds, hung, if_late)
         if remember:
             _mark(verdict)
-        verdicts.append(_with_advice(verdict))
+            verdict = _with_advice(verdict)
+        verdicts.append(verdict)
         if verdict.status == INTERRUPTED:
             break
     panel = _all(verdicts, _done() if remember else [])
