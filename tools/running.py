@@ -30,8 +30,9 @@ IN_A_COPY = (
     " want to keep."
 )
 ON_A_SITE_BUILT_FROM_A_COPY = (
-    "These pages were built from a copy of the project. To open the notebooks, type `make lab` in its folder, or"
-    " `python tools/lab.py` where there is no make."
+    "The notebooks belong to the copy of the project from which these pages were built. If you have that copy, type"
+    " `make lab` in its folder, or `python tools/lab.py` where there is no make. If you are only visiting these pages,"
+    " you can simply read on."
 )
 ON_A_PUBLISHED_SITE = (
     "[Open this page on Binder]({binder}) to use JupyterLab in your browser without installing anything; the rocket at"

@@ -259,6 +259,26 @@ def test_a_drawn_letter_without_a_bar_is_named_among_the_others(start):
     assert name == f"{NAMES.get(text[far[0]], text[far[0]])} and others"
 
 
+LABELS = """(root, labels) => {
+  const label = root.querySelector(".gf-live-chances .gf-bar:last-child b");
+  const row = label.parentElement;
+  const clipped = (text) => {
+    label.textContent = text;
+    return label.scrollWidth > label.clientWidth || label.scrollHeight > row.clientHeight;
+  };
+  row.classList.add("gf-live-drawn");
+  return labels.filter(clipped);
+}"""
+
+
+@pytest.mark.parametrize("width", [1100, 560, 360])
+def test_every_name_fits_before_its_bar(start, width):
+    live = start(calm=True)
+    live.page.set_viewport_size({"width": width, "height": 900})
+    names = ["space", "line break", "tab", "non-breaking space", "W", "漢"]  # as in model.js
+    assert live.view.root.evaluate(LABELS, [f"{name} and others" for name in names]) == []
+
+
 def test_the_table_has_every_character(start):
     live = start(calm=True, temperature=0.5)
     _header, *rows = live.view.table()

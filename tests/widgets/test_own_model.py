@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,9 @@ def file(tmp_path_factory):
     return in_a_file(tmp_path_factory.mktemp("own"), small())
 
 
+BOTH = "Model: the book’s; yours is here, too"
+
+
 def line(w):
     return w.root.locator("details.gf-own")
 
@@ -66,7 +70,7 @@ def test_every_view_shows_the_readers_model_and_then_the_books_again(mount, file
     traits = {trait: w.now(trait) for trait in w.widget.keys}
     expect(summary(w)).to_have_text("Model: the book’s")
     opened(w, file)
-    expect(summary(w)).to_have_text("Model: my-gpt")
+    expect(summary(w)).to_have_text("Model: yours, my-gpt")
     numbers = f"{small().config.parameter_count().total:,}"
     expect(said(w)).to_have_text(
         f"This view shows my-gpt: 2 blocks of 2 heads, 30 characters, {numbers} parameters."
@@ -76,7 +80,7 @@ def test_every_view_shows_the_readers_model_and_then_the_books_again(mount, file
     assert w.axe_violations() == []
     w.control("the book’s model").check()
     w.rest()
-    expect(summary(w)).to_have_text("Model: the book’s")
+    expect(summary(w)).to_have_text(BOTH)
     if name != "LiveWriter":  # which goes on writing
         assert {trait: w.now(trait) for trait in w.widget.keys} == traits
         assert (w.root.locator(".gf-drawing").inner_text(), w.says) == before
@@ -174,34 +178,52 @@ def test_a_tiny_context_is_enough_or_refused_in_a_sentence(mount, tmp_path, cont
             else "shows my-gpt"
         )
         expect(said(w)).to_contain_text(words)
-        expect(summary(w)).to_have_text("Model: the book’s" if refused else "Model: my-gpt")
+        expect(summary(w)).to_have_text(BOTH if refused else "Model: yours, my-gpt")
         w.rest()
 
 
 # --- choosing ---
 
 
-def test_other_views_offer_the_model_and_show_it_when_asked(mount, file):
+def test_all_views_of_a_page_show_the_same_model(mount, file, tmp_path):
     first, second = mount(widgets.LogitLens()), mount(widgets.AttentionExplorer())
     opened(first, file)
-    expect(summary(second)).to_have_text("Model: the book’s")
+    late = mount(widgets.NeuronExplorer())  # drawn when its reader comes near
+    for w in (first, second, late):
+        expect(summary(w)).to_have_text("Model: yours, my-gpt")
+        w.rest()
     summary(second).click()
+    second.control("the book’s model").check()
+    for w in (first, second, late):
+        expect(summary(w)).to_have_text(BOTH)
+        w.rest()
     second.control("my-gpt").check()
-    expect(summary(second)).to_have_text("Model: my-gpt")
-    second.rest()
+    expect(summary(first)).to_have_text("Model: yours, my-gpt")
+    first.rest()
     first.root.get_by_role("button", name="Forget my model").click()
-    for w in (first, second):
+    for w in (first, second, late):
         expect(summary(w)).to_have_text("Model: the book’s")
         expect(line(w).get_by_role("radio", include_hidden=True).first).not_to_be_visible()
-    assert "my-gpt" not in line(second).inner_text()
+        assert "my-gpt" not in line(w).inner_text()
     expect(said(first)).to_have_text("This browser no longer keeps your model.")
+
+
+def test_a_view_that_cannot_show_the_model_says_why_and_stays(mount, tmp_path):
+    beams, lens = mount(widgets.BeamTree()), mount(widgets.LogitLens())
+    path = in_a_file(tmp_path, small(context_length=5))
+    beams.root.locator("textarea").fill("My horse")
+    beams.rest()
+    opened(lens, path)
+    expect(said(beams)).to_have_text("This view writes up to 12 characters, but context_length=5.")
+    expect(summary(beams)).to_have_text(BOTH)
+    assert beams.root.locator("textarea").input_value() == "My horse"
 
 
 def test_the_folder_of_a_run_is_opened(mount, tmp_path):
     folder = trained(tmp_path / "my-run")
     w = mount(widgets.LogitLens())
     line(w).locator("input[webkitdirectory]").set_input_files(str(folder))
-    expect(summary(w)).to_have_text("Model: my-run")
+    expect(summary(w)).to_have_text("Model: yours, my-run")
     text = w.root.locator("textarea").input_value()
     text = text[window_start(len(text), 40) :]
     w.rest()
@@ -214,7 +236,7 @@ def test_another_model_takes_the_place_of_the_first(mount, file, tmp_path):
     opened(w, file)
     other = in_a_file(tmp_path, small(1, n_layers=3), "another.safetensors")
     choose_file(w, other)
-    expect(summary(w)).to_have_text("Model: another")
+    expect(summary(w)).to_have_text("Model: yours, another")
     expect(w.root.locator(".gf-head-of")).to_have_count(6)
     w.rest()
 
@@ -259,7 +281,7 @@ def test_a_damaged_model_leaves_the_one_that_is_shown(mount, file, tmp_path):
     bad.write_bytes(Path(file).read_bytes()[:-4])
     choose_file(w, str(bad))
     expect(said(w)).to_contain_text("bad.safetensors is not a safetensors file")
-    expect(summary(w)).to_have_text("Model: my-gpt")
+    expect(summary(w)).to_have_text("Model: yours, my-gpt")
 
 
 def test_it_is_opened_and_chosen_by_keyboard_alone(mount, page, file):
@@ -273,12 +295,12 @@ def test_it_is_opened_and_chosen_by_keyboard_alone(mount, page, file):
     with page.expect_file_chooser() as chosen:
         page.keyboard.press("Enter")
     chosen.value.set_files(file)
-    expect(summary(w)).to_have_text("Model: my-gpt")
+    expect(summary(w)).to_have_text("Model: yours, my-gpt")
     expect(line(w).get_by_role("button", name="Open your own model …")).to_be_focused()
     page.keyboard.press("Shift+Tab")
     expect(w.control("my-gpt")).to_be_focused()
     page.keyboard.press("ArrowLeft")
-    expect(summary(w)).to_have_text("Model: the book’s")
+    expect(summary(w)).to_have_text(BOTH)
     expect(w.control("the book’s model")).to_be_focused()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -308,7 +330,7 @@ def test_it_may_be_dropped_on_the_view(mount, page, file):
     w = mount(widgets.LogitLens())
     content = base64.b64encode(Path(file).read_bytes()).decode()
     assert page.evaluate(DROP, ["dropped.safetensors", content]) == [True, True, False]
-    expect(summary(w)).to_have_text("Model: dropped")
+    expect(summary(w)).to_have_text("Model: yours, dropped")
 
 
 def test_a_copy_is_saved_that_python_reads(mount, page, file, tmp_path):
@@ -348,7 +370,7 @@ def test_another_view_of_the_page_may_offer_a_model(mount, page):
     }
     modules = [{"name": name, "source": read(name)} for name in needed("own_model")]
     page.evaluate(OFFER, [modules, read("loader"), given])
-    w.control("trained").check()
+    expect(summary(w)).to_have_text("Model: yours, trained")
     expect(said(w)).to_contain_text("This view shows trained: 2 blocks")
     w.rest()
 
@@ -356,35 +378,142 @@ def test_another_view_of_the_page_may_offer_a_model(mount, page):
 # --- what the browser keeps ---
 
 
-def test_it_is_there_on_the_next_page_until_it_is_forgotten(browser, file):
+@pytest.fixture
+def site(browser):
+    """Returns visit(tab, path) -> the line under a view of a page with an address, where a browser may store something."""
     widget = widgets.LogitLens()
     state = {name: value for name, value in widget.get_state().items() if name != "layout"}
     modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
     context = browser.new_context()
     context.route("https://book.test/*", lambda route: route.fulfill(body=BLANK, content_type="text/html"))
-    sent = []
-    page = context.new_page()
-    page.on("request", lambda request: sent.append(request.url))
 
-    def visit(address):
-        page.goto(address)
-        page.evaluate(MOUNT, [state, modules])
-        page.locator("details.gf-own summary").click()
-        return page.locator("details.gf-own")
+    def visit(tab, path):
+        tab.goto(f"https://book.test/{path}")
+        tab.evaluate(MOUNT, [state, modules])
+        own = tab.locator("details.gf-own")
+        own.locator("summary").click()
+        return own
 
-    own = visit("https://book.test/one")
-    own.locator("input[type=file]").first.set_input_files(file)
-    expect(own.locator(".gf-own-said")).to_contain_text("This view shows my-gpt")
-    own = visit("https://book.test/two")
+    visit.tab = context.new_page
+    yield visit
+    context.close()
+
+
+def offers(own, *files):
+    own.locator("input[type=file]").first.set_input_files(list(files))
+    expect(own.locator(".gf-own-said")).to_contain_text("This view shows")
+
+
+def test_it_is_there_on_the_next_page_until_it_is_forgotten(site, file):
+    tab, sent = site.tab(), []
+    tab.on("request", lambda request: sent.append(request.url))
+    offers(site(tab, "one"), file)
+    own = site(tab, "two")
+    expect(own.locator("summary")).to_have_text(BOTH)
     own.get_by_label("my-gpt").check()
     expect(own.locator(".gf-own-said")).to_contain_text("This view shows my-gpt")
     own.get_by_role("button", name="Forget my model").click()
     expect(own.locator("summary")).to_have_text("Model: the book’s")
-    own = visit("https://book.test/three")
+    own = site(tab, "three")
     expect(own.get_by_role("button", name="Open your own model …")).to_be_visible()
-    assert page.evaluate(KEPT) == 0
+    assert tab.evaluate(KEPT) == 0
     expect(own.get_by_role("radio")).to_have_count(0)
     assert {address for address in sent if not address.startswith("blob:")} == {
         f"https://book.test/{name}" for name in ("one", "two", "three")
     }
-    context.close()
+
+
+NOT_KEPT = {
+    "it gives this page no storage": "IDBFactory.prototype.open = () => { throw new DOMException('', 'SecurityError') };",
+    "its storage is full": """
+        const { put } = IDBObjectStore.prototype;
+        IDBObjectStore.prototype.put = function (...given) {
+          const request = put.apply(this, given);
+          Object.defineProperty(this.transaction, "error", { value: new DOMException("", "QuotaExceededError") });
+          request.addEventListener("success", () => this.transaction.abort());
+          return request;
+        };""",
+    "its storage does not answer": """
+        IDBFactory.prototype.open = () => new EventTarget();
+        const wait = setTimeout;
+        setTimeout = (act, delay) => wait(act, delay === 10_000 ? 0 : delay);""",
+}
+
+
+@pytest.mark.parametrize("why", NOT_KEPT)
+def test_what_the_browser_does_not_keep_is_not_said_to_be_kept(site, file, why):
+    tab = site.tab()
+    tab.add_init_script(NOT_KEPT[why])
+    own = site(tab, "one")
+    offers(own, file)
+    expect(own).to_contain_text(f"Your browser does not keep it for other pages: {why}.")
+    own.get_by_role("button", name="Forget my model").click()
+    expect(own.locator("summary")).to_have_text("Model: the book’s")
+    expect(site(tab, "two").locator("summary")).to_have_text("Model: the book’s")
+
+
+def test_a_database_that_another_version_of_the_book_has_made_is_used(site, file):
+    tab = site.tab()
+    tab.goto("https://book.test/before")
+    tab.evaluate(
+        """() => new Promise((resolve) => {
+          const asked = indexedDB.open("glassformer", 7);
+          asked.onupgradeneeded = () => asked.result.createObjectStore("something else");
+          asked.onsuccess = () => resolve(asked.result.close());
+        })"""
+    )
+    own = site(tab, "one")
+    offers(own, file)
+    expect(own).not_to_contain_text("does not keep it")
+    expect(site(tab, "two").locator("summary")).to_have_text(BOTH)
+
+
+def test_a_tab_forgets_only_its_own_model(site, file, tmp_path):
+    first, second = site.tab(), site.tab()
+    ours = site(first, "one")
+    offers(ours, file)
+    offers(site(second, "two"), in_a_file(tmp_path, small(1), "another.safetensors"))
+    ours.get_by_role("button", name="Forget my model").click()
+    expect(ours.locator(".gf-own-said")).to_have_text(
+        "This page has forgotten it. Your browser still keeps another, which you have opened in another tab."
+    )
+    expect(site(second, "three").get_by_label("another")).to_be_visible()
+
+
+def test_the_name_of_a_file_cannot_disturb_a_sentence(mount, tmp_path):
+    w = mount(widgets.LogitLens())
+    name = f"{'a' * 120}\u202e\u05d0"
+    opened(w, in_a_file(tmp_path, small(), f"{name}.SAFETENSORS"))
+    expect(said(w)).to_contain_text(f"This view shows {'a' * 50} … {'a' * 48}�\u05d0: 2 blocks")
+    assert said(w).locator("bdi").inner_text() == summary(w).locator("bdi").inner_text()
+    opened(w, in_a_file(tmp_path, small(), ".safetensors"))
+    expect(summary(w)).to_have_text("Model: yours, your model")
+
+
+# --- models of any size ---
+
+
+@pytest.mark.parametrize("characters", ["a", "ab", "abcdefg", "abcdefgh", "abcdefghi", "🎵🎶a"])
+@pytest.mark.parametrize("name", TAKE)
+def test_few_characters_are_enough(mount, tmp_path, name, characters):
+    sizes = {"vocab_size": len(characters), "n_layers": 1, "n_heads": 1, "qk_norm": False, "embedding_norm": False}
+    w = mount(getattr(widgets, name)())
+    opened(w, in_a_file(tmp_path, small(**sizes), characters=characters))
+    w.root.locator("textarea").fill(3 * characters[0])
+    w.rest()
+    if (more := w.root.get_by_role("button", name=re.compile("^One (more|character)$"))).count():
+        more.click()
+        w.rest()
+    shown = f"{w.root.inner_text()} {w.tables()} {w.label}"
+    assert not re.findall(r"undefined|NaN|Infinity|(?<![\d,.])1 (?:characters|blocks|heads|others|tokens)\b", shown)
+
+
+def test_a_model_whose_logits_are_not_finite_is_told_of_in_a_sentence(mount, tmp_path):
+    path = in_a_file(tmp_path, small(attention_scale=1e308))
+    for name in TAKE:
+        w = mount(getattr(widgets, name)())
+        opened(w, path)
+        if name == "LiveWriter":
+            w.root.get_by_role("button", name="One more").click()
+        expect(w.root.locator(".gf-says")).to_have_text(re.compile("the model’s logits are not all finite numbers"))
+        assert "NaN" not in w.root.inner_text()

@@ -16,7 +16,7 @@ from glassformer.text import corpus
 from glassformer.train.recipe import Recipe
 from glassformer.widgets import SamplingLab, TrainingLab
 from glassformer.widgets.training_lab import BREAKS, RUNG, SMALL, landmarks
-from tools import training_lab, views
+from tools import derived, training_lab, views
 
 LINES = "\n".join(f"{n} bottles of {what} on the wall." for n in range(160) for what in ("milk", "ink"))
 STEPS = 12
@@ -335,11 +335,30 @@ def test_it_can_be_used_in_other_views(lab, mount):
     shown.start()
     shown.ends()
     shown.button("Use it in this book’s views").press("Enter")
-    expect(shown.root.locator(".gf-lab-kept")).to_contain_text("It is ready.")
+    kept = shown.root.locator(".gf-lab-kept")
+    expect(kept).to_contain_text("It is ready.")
     other = mount(SamplingLab())
-    other.root.locator(".gf-own summary").click()
-    other.root.get_by_role("radio", name=f"my-gpt-{STEPS}-steps").check()
+    expect(other.root.locator(".gf-own summary")).to_have_text(f"Model: yours, my-gpt-{STEPS}-steps")
     expect(other.root.locator(".gf-own-said")).to_contain_text("1 block of 1 head")
+
+
+def test_it_is_used_at_once_by_the_views_of_the_page_and_says_where_else(mount):
+    other = mount(SamplingLab())
+    shown = Lab(mount(TrainingLab(**OWN)))
+    shown.start()
+    shown.ends()
+    shown.button("Use it in this book’s views").press("Enter")
+    expect(other.root.locator(".gf-own summary")).to_have_text(f"Model: yours, my-gpt-{STEPS}-steps")
+    said = shown.root.locator(".gf-lab-kept")
+    expect(said).to_contain_text("The view on this page that runs a GPT now shows it.")
+
+
+def test_the_places_that_it_names_are_those_with_views_of_a_gpt():
+    named = re.search(r'ELSEWHERE = "the first page and of chapters (.*)"', training_lab.read("training_lab"))[1]
+    views = r"widgets\.(GlassMachine|AttentionExplorer|LogitLens|NeuronExplorer|AblationBoard|SamplingLab|BeamTree)\("
+    texts = {path.name[:2]: path.read_text("utf-8") for path in derived.TEXTS.glob("[0-9]*.md")}
+    there = {number for number, text in texts.items() if re.search(rf"^{views}", text, re.MULTILINE)}
+    assert set(re.findall(r"\d\d", named)) == there
 
 
 # --- one weight, one head ---

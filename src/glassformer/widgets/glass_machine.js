@@ -1,6 +1,6 @@
 // A trained model in one picture, reading the reader's text. See glass_machine.py.
 import { largest, mulberry32, range } from "./kit/maths.js";
-import { button, choice, fixed, frame, h, hold, once, onResize, percent, put, redrawing, setAll, slider, write } from "./kit/kit.js";
+import { button, choice, fixed, frame, h, hold, onResize, once, percent, plural, put, redrawing, setAll, slider, write } from "./kit/kit.js";
 import { cividis, diverging, legend, paint, palette } from "./kit/plot.js";
 import { shade, shareBar } from "./kit/shares.js";
 import { alphabet, named, streamsOf, unpacked, visible } from "./engine/model.js";
@@ -128,7 +128,7 @@ const where = (depth) => (depth === 0 ? "before block 0" : `after block ${depth 
 function partName(part, { many }) {
   const [kind, first, second] = part.split(" ");
   if (kind === "text") return `the ${many}`;
-  if (kind === "stream") return `the stream ${where(+first)}`;
+  if (kind === "stream") return +first === 0 ? "the vectors before block 0" : `the stream ${where(+first)}`; // it has summed up nothing yet
   if (kind === "guess") return `the guess ${where(+first)}`;
   return kind === "head" ? `block ${first}, head ${second}` : `block ${first}, feed-forward`;
 }
@@ -370,7 +370,6 @@ function render({ model, el }) {
   });
   starter.classList.add("gf-tour-start");
   view.controls.classList.add("gf-machine-controls");
-  view.controls.before(starter);
   // The switch shows the reader's wish, which is a trait only when it has come true.
   const wishes = {
     get: wished,
@@ -388,8 +387,8 @@ function render({ model, el }) {
     loading,
   );
   const oneMore = button("", () => after(() => writeOne()));
+  view.controls.before(h("div", { class: "gf-machine-first" }, starter, switcher));
   view.controls.append(
-    switcher,
     own.control,
     h(
       "div",
@@ -617,19 +616,21 @@ function render({ model, el }) {
   async function readThrough(wanted) {
     const [machine, whole] = [inUse(), text()];
     view.busy("text", true);
-    try {
-      if (!machine.reading) {
-        drawn.ask();
-        const transformer = await machine.load();
-        machine.reading ??= new Reading(transformer, look);
-        machine.trouble = null;
-      }
-    } catch (error) {
+    const fails = (error) => {
       if (!isCurrent(wanted)) return false;
       machine.trouble = reasonOf(error);
       view.busy("text", false);
       drawn.ask();
       return false;
+    };
+    try {
+      if (!machine.reading) {
+        drawn.ask();
+        const transformer = await machine.load();
+        machine.reading ??= new Reading(transformer, look);
+      }
+    } catch (error) {
+      return fails(error);
     }
     if (!isCurrent(wanted)) return false; // a later call reads what is wanted now
     const { reading } = machine;
@@ -640,7 +641,13 @@ function render({ model, el }) {
       if (isOther) arrive(); // the tour goes on with the other model
       drawn.ask();
     };
-    const arrived = await reading.read(ids, () => reading.positions.length && take());
+    let arrived;
+    try {
+      arrived = await reading.read(ids, () => reading.positions.length && take());
+      machine.trouble = null;
+    } catch (error) {
+      return fails(error);
+    }
     if (!arrived || !isCurrent(wanted)) return false;
     view.busy("text", false);
     const isShown = scene.reads === machine.reads && scene.text === whole && scene.T === ids.length;
@@ -815,9 +822,10 @@ function render({ model, el }) {
         barcode(vector),
         facts(
           ["numbers", D],
-          ["length of the vector", numberOf(Math.hypot(...vector))],
-          ...(wrote ? [["heads added", numberOf(wrote[0])], ["feed-forward added", numberOf(wrote[1])]] : []),
+          ["Euclidean length", numberOf(Math.hypot(...vector))],
+          ...(wrote ? [["heads added a vector of length", numberOf(wrote[0])], ["feed-forward added one of length", numberOf(wrote[1])]] : []),
         ),
+        wrote && h("p", { class: "gf-facts-note" }, "Vectors add up number by number. Their lengths do not."),
       ];
     }
     const vector = exact.neurons[n];
@@ -864,7 +872,7 @@ function render({ model, el }) {
   const tables = ({ position: t }) => [
     {
       caption: `What the model would write after ${named(token(t))}, position ${t + scene.hidden}`,
-      headers: ["After", ...range(SHOWN).flatMap((i) => [`${i + 1}.`, "share"])],
+      headers: ["After", ...range(Math.min(SHOWN, scene.guesses(L, t).length)).flatMap((i) => [`${i + 1}.`, "share"])],
       rows: () =>
         range(L + 1).map((depth) => [
           depth ? `block ${depth - 1}` : "no block",
@@ -887,7 +895,13 @@ function render({ model, el }) {
   ];
 
   function draw() {
-    if (scene.T === 0) return view.says(waitsFor(letters));
+    const { one: single, many } = unit();
+    write(hint, hintOf(unit()));
+    write(oneMore, `One ${single}`);
+    if (scene.T === 0) {
+      starter.hidden = guide.hidden = true; // of a tour through nothing
+      return view.says(waitsFor(letters));
+    }
     const now = chosen();
     const place = columns();
     drawPictures(place);
@@ -896,10 +910,9 @@ function render({ model, el }) {
     const { length: all, hidden: lost, ids, lost: unseen } = cut(text());
     const isStale = !isCurrentScene();
     const unread = isStale ? ids.length : ids.length - scene.T;
-    const { one: single, many } = unit();
     hold(earlier, [lost, all, unseen, place.first, place.count, scene.hidden, scene.T, many], () => [
       lost > 0 && !isStale && [
-        `The model sees at most ${machines[scene.reads].context} ${many} at a time, now the last ${ids.length} of ${all}. Out of its sight: `,
+        `The model sees at most ${plural(machines[scene.reads].context, single)} at a time, now the last ${ids.length} of ${all}. Out of its sight: `,
         h("s", {}, shortened(unseen)),
       ],
       scene.T > place.count &&
@@ -907,8 +920,6 @@ function render({ model, el }) {
     ]);
     earlier.hidden = !lost && scene.T <= place.count;
     tower.parentElement.classList.toggle("gf-in-words", scene.reads === "words");
-    write(hint, hintOf(unit()));
-    write(oneMore, `One ${single}`);
     const legends = [`Stripes: a vector for each ${single}`, "Under a stripe: the guess so far", `Triangles: where each ${single} looks, row by row`];
     keys.forEach((key, i) => write(key, legends[i]));
     const waits = wish !== null || model.get("reads") === "words";

@@ -39,7 +39,7 @@ function render({ model, el }) {
   const { known, ids: idsOf } = alphabet(model.get("_characters"));
   const stored = model.get("_stored");
   const written = () => model.get("written");
-  const length = () => written().length;
+  const length = () => [...written()].length;
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
   // --- what the model predicts
@@ -165,7 +165,7 @@ function render({ model, el }) {
     [isPlaying, hasBegun] = [true, true];
     if (!transformer) load();
     sync();
-    while (length() < LONGEST && !isEnough(written().slice(since))) {
+    while (length() < LONGEST && !isEnough([...written()].slice(since).join(""))) {
       if (!(await predicted())) break;
       if (mine !== plays) return;
       const pace = model.get("pace") * (SLOWLY[length() - from] ?? 1);
@@ -243,7 +243,8 @@ function render({ model, el }) {
 
   // --- the bars
 
-  const rows = Array.from({ length: SHOWN + 1 }, () => shareBar("", 0));
+  // A model that knows no more characters than have a bar leaves none for the others.
+  const rows = Array.from({ length: Math.min(SHOWN + 1, known.length) }, () => shareBar("", 0));
   const caption = h("p", { class: "gf-live-caption" });
   const bars = h("div", { class: "gf-live-chances" }, caption, h("div", { class: "gf-bars", role: "img" }, rows));
   const chart = bars.lastChild;
@@ -260,6 +261,8 @@ function render({ model, el }) {
     const share = (ids) => ids.reduce((sum, other) => sum + step.after[other], 0);
     const others = Math.max(0, 1 - share(shown));
     const isAmongOthers = id !== null && !shown.includes(id);
+    const all = shown.map((other) => `${NAMES[known[other]] ?? known[other]} ${percent(step.after[other])}`);
+    if (known.length > SHOWN) all.push(`all others ${percent(others)}`);
     rows.forEach((row, i) => {
       const [name, bar, number] = row.children;
       const isOthers = i === SHOWN;
@@ -269,14 +272,11 @@ function render({ model, el }) {
       put(bar, { style: `--share: ${p.toFixed(4)}` });
       write(number, percent(p));
       put(row, {
-        class: `gf-bar${isOthers || NAMES[character] ? " gf-live-word" : ""}${(isOthers ? isAmongOthers : shown[i] === id) ? " gf-live-drawn" : ""}`,
+        class: `gf-bar${isOthers || NAMES[character] ? " gf-live-word" : ""}${isOthers ? " gf-live-others" : ""}${(isOthers ? isAmongOthers : shown[i] === id) ? " gf-live-drawn" : ""}`,
       });
     });
     if (isPlaying) put(chart, { "aria-label": "The likeliest characters, which change while the model writes. Pause it to hear them." });
-    else {
-      const list = shown.map((other) => `${NAMES[known[other]] ?? known[other]} ${percent(step.after[other])}`);
-      put(chart, { "aria-label": `The next character: ${list.join(", ")}; all others ${percent(others)}.` });
-    }
+    else put(chart, { "aria-label": `The next character: ${all.join(", ")}.` });
   }
 
   // --- what is said
@@ -306,10 +306,10 @@ function render({ model, el }) {
 
   const tables = () => {
     const step = writer.steps[length()];
-    const after = model.get("text") + written();
+    const after = [...(model.get("text") + written())];
     return [
       {
-        caption: `What may come after “${after.length > 20 ? "…" : ""}${after.slice(-20).replaceAll("\n", "⏎")}”`,
+        caption: `What may come after “${after.length > 20 ? "…" : ""}${after.slice(-20).join("").replaceAll("\n", "⏎")}”`,
         headers: ["Character", "the model’s probability", `at temperature ${fixed(model.get("temperature"), 1)}`],
         rows: () => (step ? largest(step.logits, known.length).map((id) => [NAMES[known[id]] ?? known[id], fixed(step.p[id], 4), fixed(step.after[id], 4)]) : []),
       },
@@ -318,9 +318,9 @@ function render({ model, el }) {
 
   let said = null;
   function draw() {
-    const text = written();
-    write(before, text.slice(0, -1));
-    write(newest, text.slice(-1));
+    const text = [...written()];
+    write(before, text.slice(0, -1).join(""));
+    write(newest, text.at(-1) ?? "");
     put(newest, { class: isPlaying ? "gf-live-newest" : "" });
     if (isPlaying && paper.scrollHeight > paper.clientHeight) paper.scrollTop = paper.scrollHeight;
     drawBars();

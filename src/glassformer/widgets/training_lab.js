@@ -1,5 +1,5 @@
 // A GPT that learns in the page. See training_lab.py. What trains is in engine/training.js.
-import { button, fixed, frame, grouped, h, hold, put, redrawing, setAll, uniqueId, write } from "./kit/kit.js";
+import { button, fixed, frame, grouped, h, hold, plural, put, redrawing, setAll, uniqueId, write } from "./kit/kit.js";
 import { reasonOf, weightsFor } from "./engine/weights.js";
 import { BREAKS, isOwn, nearestGuess, settingsOf, setup, sizeOf } from "./engine/training_setup.js";
 import { visible } from "./engine/model.js";
@@ -16,8 +16,11 @@ const CLOSE = 0.05; // nats: a guess that is as good as right
 
 // --- words ----------------------------------------------------------------------------------------------------------
 
-const stepsOf = (steps) => (steps === 1 ? "1 step" : `${grouped(steps)} steps`);
+const stepsOf = (steps) => plural(steps, "step");
 const list = (names) => (names.length < 2 ? names.join() : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
+
+// Where views run a GPT.
+const ELSEWHERE = "the first page and of chapters 00, 01, 03, 05, 06, 07, 11 and 15";
 
 // What the landmarks stand for.
 const ONLY = { "ln V": "knowing nothing", unigram: "knowing only how often each character occurs", bigram: "knowing only which character follows which" };
@@ -121,7 +124,7 @@ function render({ model, el }) {
   const checkpoints = h("select", { id: uniqueId() });
   const back = button("Go back", calmly(() => checkpoints.value !== "" && run.back(Number(checkpoints.value))));
   const anew = button("New training", () => {
-    isWarned = !isWarned && run.step > 0 && !isKept && run.is !== "diverged";
+    isWarned = !isWarned && run.step > 0 && !isKept() && run.is !== "diverged";
     if (isWarned) {
       run.pause();
       return drawn.ask();
@@ -187,12 +190,13 @@ function render({ model, el }) {
 
   function begin(settings) {
     run?.stop();
+    wanted.length = 0; // what was asked of the run before
     const mine = new TrainingRun(settings, (...news) => mine === run && hear(...news));
     [run, begun] = [mine, Object.fromEntries(TRAITS.map((name) => [name, get(name)]))];
   }
 
   function hear(told, message) {
-    if (told === "progress" && message.losses.length) isKept = false;
+    if (told === "progress" && message.losses.length) isKept = nowhere;
     if (told === "model") return keep(message);
     if (told === "begun") {
       for (const panel of panels) panel.begin();
@@ -210,14 +214,16 @@ function render({ model, el }) {
   }
 
   // A reader who leaves the page loses what is not saved.
-  let isKept = false;
-  const leaving = (event) => run?.step > 0 && !isKept && event.preventDefault();
+  const nowhere = () => false;
+  let isKept = nowhere;
+  const leaving = (event) => run?.step > 0 && !isKept() && event.preventDefault();
   addEventListener("beforeunload", leaving);
 
   // --- keeping the model ---
 
   const wanted = []; // what is to be done with the model when it comes
   const ask = (act) => () => {
+    write(kept, "Waiting for the model …");
     wanted.push(act);
     run.askForModel();
   };
@@ -230,11 +236,22 @@ function render({ model, el }) {
       { class: "gf-buttons" },
       button("Save my model", ask((given, name) => {
         download(written({ ...given, tokenizer: { characters: given.characters } }), `${name}${ENDING}`);
+        isKept = () => true;
         write(kept, `Your browser has saved ${name}${ENDING}. You can open it in Python, and under any view that has the line “Model”.`);
       })),
-      button("Use it in this book’s views", ask((given, name) => {
-        offer({ ...given, name });
-        write(kept, "It is ready. Under each view that runs a GPT, on any page of this book, you can now choose it: open “Model”." + (begun.broken === "mask" ? " The views run it with a mask, so there it writes something else." : ""));
+      button("Use it in this book’s views", ask(async (given, name) => {
+        const mine = run;
+        const offered = offer({ ...given, name });
+        write(kept, "Your browser is storing the model …");
+        const why = await offered.kept;
+        if (mine !== run) return;
+        if (!why && run.step === Number(given.facts.steps)) isKept = offered.isKept;
+        const here = offered.views ? `${offered.views === 1 ? "The view on this page that runs a GPT now shows" : "The views on this page that run a GPT now show"} it. ` : "";
+        const there = `It is ready. ${here}You can ${here && "also "}choose it under the views of ${ELSEWHERE}: open “Model” there.`;
+        const lost = `It is ready. ${here}But your browser does not keep it for other pages: ${why}. Save it as a file, and open the file there: open “Model” under a view.`;
+        const masked = begun.broken === "mask" ? " The views run it with a mask, so there it writes something else." : "";
+        write(kept, (why ? lost : there) + masked);
+        drawn.ask();
       })),
     ),
     kept,
@@ -242,8 +259,11 @@ function render({ model, el }) {
   result.after(keeping);
   function keep({ config, characters, tensors, step }) {
     const name = `my-gpt-${step}-steps${isBroken() ? `-${begun.broken}` : ""}`;
-    wanted.shift()?.({ config, characters, tensors, facts: { steps: String(step) } }, name);
-    [isKept, isWarned] = [true, false];
+    const act = wanted.shift();
+    isWarned = false;
+    const areFinite = Object.values(tensors).every(({ data }) => data.every(Number.isFinite));
+    if (areFinite) act?.({ config, characters, tensors, facts: { steps: String(step) } }, name);
+    else write(kept, "Some numbers of this model are not finite any more, so nothing can run it. Go back to a checkpoint first.");
     drawn.ask();
   }
 
@@ -275,6 +295,7 @@ function render({ model, el }) {
     }
     const { step } = run;
     if (isWarned) return `You have not saved this model of ${stepsOf(step)}, and a new training discards it. Save it below, or press “Discard the model” to begin anew.`;
+    if (run.isSilent) return "The training has not answered for a while. Perhaps your browser has ended it, and then its model is lost. If it does not go on soon, begin a new training.";
     if (run.is === "preparing") return "Drawing random weights …";
     if (run.wentBack) return `Back at step ${grouped(step)}: everything later is discarded. Go on from here.`;
     if (run.is === "diverged") return `After ${stepsOf(step)}, the loss is not a number any more: training has diverged. Go back to a checkpoint, or begin a new training.`;
@@ -388,7 +409,7 @@ function render({ model, el }) {
       const change = isBroken() ? ` The break: ${BREAKS[chosen("broken")].toLowerCase()}.` : "";
       const count = isReady ? `, ${grouped(run.begun.parameters)} weights` : "";
       const end = run.judged === null ? "" : ` Done: a loss of ${fixed(run.judged, 2)} on the held-out text; more below.`;
-      write(about, `${n_layers === 1 ? "1 block" : `${n_layers} blocks`}, ${d_model} wide${count}; ${isOwn(chosen) ? "your text" : "Shakespeare"}.${change}${where}${slow}${end}`);
+      write(about, `${plural(n_layers, "block")}, ${d_model} wide${count}; ${isOwn(chosen) ? "your text" : "Shakespeare"}.${change}${where}${slow}${end}`);
       write(goOn, run.is === "running" ? "Pause" : "Go on");
       write(anew, isWarned ? "Discard the model" : "New training");
       put(goOn, { "aria-disabled": run.isOver || !["running", "paused"].includes(run.is) });

@@ -2,7 +2,7 @@
 // show each kind's share of all numbers and of all work. Shapes can be hidden until the reader has guessed them.
 
 import { range } from "../../widgets/kit/maths.js";
-import { button, choice, fixed, frame, grouped, h, hold, onResize, put, redrawing, slider, svg, textField, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
+import { button, choice, fixed, frame, grouped, h, hold, onResize, plural, put, redrawing, slider, svg, textField, toggle, uniqueId, write } from "../../widgets/kit/kit.js";
 import { words } from "../../widgets/kit/plot.js";
 
 const SIZES = ["length", "d_model", "n_heads", "n_layers", "d_ff", "vocab_size", "gated"];
@@ -331,7 +331,7 @@ function render({ model, el }) {
     view.says(answer + (covered(at) ? question(list[at], now) : sentence(list[at], list)));
     view.describe(() => {
       const shown = list.map((array, i) => `${nameOf(array)} ${covered(i) ? "hidden" : spelled(array.shape)}`);
-      return `The arrays of a decoder with ${now.n_layers} blocks, drawn to scale: ${shown.join(", ")}.`;
+      return `The arrays of a decoder with ${plural(now.n_layers, "block")}, drawn to scale: ${shown.join(", ")}.`;
     });
     view.tables(() => {
       const all = sum(list.map((array) => array.times * operations(array)));

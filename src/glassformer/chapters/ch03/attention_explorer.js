@@ -1,6 +1,6 @@
 // Shows where every head of the book's model attends, in a text of the reader's choice. See attention_explorer.py.
 import { largest, range, softmax } from "../../widgets/kit/maths.js";
-import { button, fixed, frame, h, put, redrawing, setAll, toggle, write } from "../../widgets/kit/kit.js";
+import { button, fixed, frame, h, plural, put, redrawing, setAll, toggle, write } from "../../widgets/kit/kit.js";
 import { letters } from "../../widgets/engine/letters.js";
 import { named, unpacked, visible } from "../../widgets/engine/model.js";
 import { takesOwn } from "../../widgets/engine/own_model.js";
@@ -121,11 +121,10 @@ function render({ model, el }) {
   // --- controls
 
   view.controls.classList.add("gf-explorer-controls");
-  view.controls.append(
-    reader.control,
-    toggle(model, "masked", { label: "Causal mask" }),
-    h("div", { class: "gf-buttons" }, button("Three lines", () => send({ text: THREE_LINES }))),
-  );
+  view.controls.append(reader.control, toggle(model, "masked", { label: "Causal mask" }));
+  if ([...THREE_LINES].every((character) => model.get("_characters").includes(character))) {
+    view.controls.append(h("div", { class: "gf-buttons" }, button("Three lines", () => send({ text: THREE_LINES }))));
+  }
 
   // --- all heads at a glance
 
@@ -229,7 +228,7 @@ function render({ model, el }) {
       const hidden = masked && s > query;
       return { colours: cividis, value: row[s], hidden, says: hidden ? "hidden" : `weight ${fixed(row[s], 2)}` };
     });
-    view.describe(() => `Attention of ${L} blocks of ${H} heads over “${characters.join("")}”; block ${block}, head ${head} in detail.`);
+    view.describe(() => `Attention of ${plural(L, "block")} of ${plural(H, "head")} over “${characters.join("")}”; block ${block}, head ${head} in detail.`);
     const state = { characters, rows: chosen, block, head, query, masked };
     view.says(reader.words() || sentence(state));
     view.tables(() => [

@@ -95,7 +95,7 @@ export const ordinal = (n) => {
 export function sentence({ scene, known, L, depth, position: t, hidden }) {
   const [[id, p]] = scene.guesses(depth, t);
   const place = `${named(scene.text[t])} at ${t + hidden}`;
-  const now = `After ${place}, ${depth === L ? `with all ${L} blocks,` : `if the model stopped after ${afterBlock(depth)},`} ${depth === L ? "the model" : "it"} would predict ${named(known[id])} (${percent(p)}).`;
+  const now = `After ${place}, ${depth === L ? `with ${L === 1 ? "its only block" : `all ${L} blocks`},` : `if the model stopped after ${afterBlock(depth)},`} ${depth === L ? "the model" : "it"} would predict ${named(known[id])} (${percent(p)}).`;
   const comes = scene.text[t + 1];
   const parts = scene.added(t);
   const [most] = largest(parts, 1);
@@ -124,7 +124,7 @@ function render({ model, el }) {
   let scene = storedScene(model.get("_stored"));
   let version = 0; // version of the scene
   let pointed = null; // { depth, position } under the pointer
-  const seenOf = (text) => text.slice(windowStart(text.length, context)); // the rest of it is out of the model’s sight
+  const seenOf = (text) => [...text].slice(windowStart([...text].length, context)).join(""); // the rest of it is out of the model’s sight
   const reader = textReader(model, {
     view,
     label: "Your text",
@@ -141,7 +141,8 @@ function render({ model, el }) {
   });
 
   // Positions count in the whole text; the model may see only its end.
-  const hidden = () => windowStart(model.get("text").length, context);
+  const length = () => [...model.get("text")].length;
+  const hidden = () => windowStart(length(), context);
   const pinned = () => {
     const position = model.get("position") - hidden();
     return { depth: model.get("depth"), position: position < 0 || position >= scene.T ? scene.T - 1 : position };
@@ -155,7 +156,6 @@ function render({ model, el }) {
 
   // --- controls
 
-  const length = () => model.get("text").length;
   view.controls.classList.add("gf-lens-controls");
   view.controls.append(
     reader.control,
@@ -418,7 +418,7 @@ function render({ model, el }) {
     );
     const state = { scene, known, L, hidden: lost, ...now };
     view.says(reader.words() || sentence(state));
-    view.describe(() => `The guesses at “${scene.text.join("")}”, from the embedding and after each of ${L} blocks; chosen is position ${now.position + lost}, after ${afterBlock(now.depth)}`);
+    view.describe(() => `The guesses at “${scene.text.join("")}”, from the embedding and after ${L === 1 ? "its only block" : `each of ${L} blocks`}; chosen is position ${now.position + lost}, after ${afterBlock(now.depth)}`);
     view.tables(() => tables(chosen())); // called later, perhaps for another text
   }
 
@@ -434,7 +434,7 @@ function render({ model, el }) {
 
 const ofOwn = ({ config: { n_layers: L }, text }) => ({
   _stored: { text: "", guesses: [[]], probabilities: [[]], losses: [[]], ranks: [[]], added: [] },
-  position: text.length - 1,
+  position: [...text].length - 1,
   depth: L - 1,
 });
 

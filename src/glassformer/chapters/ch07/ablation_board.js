@@ -1,6 +1,6 @@
 // The book's model as a board of switches: the cost of removing heads and sublayers, alone or together. See ablation_board.py.
 import { mulberry32, range } from "../../widgets/kit/maths.js";
-import { button, fixed, frame, h, put, redrawing, slider, write } from "../../widgets/kit/kit.js";
+import { button, fixed, frame, h, plural, put, redrawing, slider, write } from "../../widgets/kit/kit.js";
 import { alphabet } from "../../widgets/engine/model.js";
 import { inSlices } from "../../widgets/engine/reading.js";
 import { knownIn, textField } from "../../widgets/engine/text_field.js";
@@ -110,7 +110,7 @@ export function sentence({ off, H, intact, now, alone, on }) {
   if (parts.length === 1) {
     const [part] = parts;
     const heads = part.endsWith("attention") ? aloneOf(off) : null;
-    const more = heads === null ? "" : ` Removed one at a time, its ${H} heads cost ${fixed(heads, 3)} in sum.`;
+    const more = heads === null ? "" : ` Removed one at a time, its ${plural(H, "head")} ${H === 1 ? "costs" : "cost"} ${fixed(heads, 3)} in sum.`;
     return `Without ${inWords(part)}: ${lead[0].toLowerCase()}${lead.slice(1)}, ${signed(cost)}.${more}`;
   }
   const which = parts.length > 4 ? `${parts.length} parts` : listed(parts.map(inWords));
@@ -130,7 +130,6 @@ function render({ model, el }) {
   const { known, ids } = alphabet(model.get("_characters"));
   const stored = model.get("_stored");
   const everything = partsOf(L, H);
-  const measuredOn = stored.worth_of.toLocaleString("en-US");
   const guess = Math.log(known.length); // the loss of a uniform guess
   const send = (changes) => {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
@@ -143,7 +142,7 @@ function render({ model, el }) {
   const texts = stored.windows.map(ids);
   const characters = sum(texts.map((text) => text.length - 1));
   const isOwn = Boolean(model.get("_own")); // a reader's own model, of which nothing has been measured before
-  const on = isOwn ? `on ${characters} characters of the book’s held-out text` : `on ${characters} characters that it was not trained on`;
+  const on = isOwn ? `on ${plural(characters, "character")} of the book’s held-out text` : `on ${characters} characters that it was not trained on`;
   const nNew = Math.min(N_NEW, Math.floor(context / 2));
   const results = new Map();
   const now = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
@@ -232,7 +231,7 @@ function render({ model, el }) {
 
   const own = textField(model, {
     label: "Your text",
-    adds: () => (model.get("text").length > context ? `The model reads the first ${context} characters that it knows.` : ""),
+    adds: () => ([...model.get("text")].length > context ? `The model reads the first ${context} characters that it knows.` : ""),
   });
   const again = button("Other draws", () => send({ seed: model.get("seed") + 1 }));
   const only = (kept) => send({ off: everything.filter((part) => !kept(part)) });
@@ -322,7 +321,7 @@ function render({ model, el }) {
     return { bars, number, track, element: h("div", {}, h("p", { class: "gf-result-of" }, title, " ", number), track) };
   };
   const meters = {
-    validation: meter(`Loss on ${characters} ${isOwn ? "characters of the book’s held-out text" : "unseen characters"}:`),
+    validation: meter(isOwn ? `Loss on ${plural(characters, "character")} of the book’s held-out text:` : `Loss on ${characters} unseen characters:`),
     text: meter("Loss on your text:"),
   };
   const page = (title) => {
@@ -339,7 +338,7 @@ function render({ model, el }) {
     h(
       "p",
       { class: "gf-hint" },
-      `The number and the bar next to each switch show by how many nats the loss rises if only this part is off, measured on ${measuredOn} characters.`,
+      `The number and the bar next to each switch show by how many nats the loss rises if only this part is off, measured on ${plural(stored.worth_of, "character")}.`,
     ),
   );
 
@@ -376,7 +375,7 @@ function render({ model, el }) {
     view.says((needed && weights.words()) || trouble || sentence(said));
     view.describe(
       () =>
-        `A board of ${L} blocks, each with ${H} attention heads and a feed-forward network. ` +
+        `A board of ${plural(L, "block")}, each with ${plural(H, "attention head")} and a feed-forward network. ` +
         `${off.length ? `Off: ${merged(off, H).join(", ")}.` : "Everything is on."} ${sentence(said)} It writes: ${changed.writes ?? ""}`,
     );
     const alone = (name) => inNumbers(stored.alone[name] - stored.alone.nothing);
@@ -385,14 +384,14 @@ function render({ model, el }) {
         caption: "Loss in nats per character, now and with all parts",
         headers: ["Text", "Now", "With all parts", "Rise"],
         rows: () =>
-          Object.entries({ validation: `${characters} characters`, text: "your text" }).map(([what, title]) => {
+          Object.entries({ validation: plural(characters, "character"), text: "your text" }).map(([what, title]) => {
             const [a, b] = [changed[what], intact[what]];
             const number = (x) => (x === undefined || Number.isNaN(x) ? "…" : fixed(x, 4));
             return [title, number(a), number(b), a === undefined || b === undefined || Number.isNaN(a) ? "…" : signed(a - b, 4)];
           }),
       },
       {
-        caption: `How much the loss rises without each part alone, on ${measuredOn} characters and on these ${characters}`,
+        caption: `How much the loss rises without each part alone, on ${plural(stored.worth_of, "character")} and on these ${characters}`,
         headers: ["Part", "State", "Rise", "Rise on these"],
         rows: () =>
           [...switches].map(([name]) => {

@@ -1,5 +1,5 @@
 // Beam search as a tree: which texts continue at every step, which are dropped, and the result. See beam_tree.py.
-import { button, choice, fixed, frame, grouped, h, hold, put, redrawing, setAll, slider, svg, write } from "../../widgets/kit/kit.js";
+import { button, choice, fixed, frame, grouped, h, hold, plural, put, redrawing, setAll, slider, svg, write } from "../../widgets/kit/kit.js";
 import { alphabet, named, visible } from "../../widgets/engine/model.js";
 import { inSlices } from "../../widgets/engine/reading.js";
 import { Refusal } from "../../widgets/engine/model_file.js";
@@ -155,7 +155,7 @@ export function sentence({ search, greedy, steps, spell }) {
   const ids = greedy.slice(0, steps).map(([id]) => id);
   const total = greedy[ids.length - 1][1];
   const gone = leaves(columns.slice(0, steps), greedy);
-  const lead = done ? `The search with ${who} finds ${what}` : `After ${steps} of ${columns.length} steps, the best text with ${who} is ${what}`;
+  const lead = done ? `The search with ${who} finds ${what}` : `After ${steps} of ${plural(columns.length, "step")}, the best text with ${who} is ${what}`;
   const equal =
     lengthPenalty && !search.stops.length ? " All texts have the same length here, so the penalty does not change their order." : "";
   const isAsLong = ids.length === best.ids.length;
@@ -378,7 +378,7 @@ function render({ model, el }) {
       : "";
     const seen = sentence({ search, greedy, steps: count, spell });
     const trouble = reader.words() || (searching ? "Searching …" : "");
-    view.describe(() => `A tree of ${count} steps, the best candidates of each first. ${seen}${pointed}`);
+    view.describe(() => `A tree of ${plural(count, "step")}, the best candidates of each first. ${seen}${pointed}`);
     view.says(trouble || seen + pointed);
     view.tables(() => [
       {

@@ -1,6 +1,6 @@
 // The book's model writes: the distribution behind every character, and the effect of a strategy on it. See sampling_lab.py.
 import { largest, range } from "../../widgets/kit/maths.js";
-import { button, fixed, frame, h, hold, once, percent, put, redrawing, setAll, slider, toggle, write } from "../../widgets/kit/kit.js";
+import { button, fixed, frame, h, hold, once, percent, plural, put, redrawing, setAll, slider, toggle, write } from "../../widgets/kit/kit.js";
 import { alphabet, named, visible } from "../../widgets/engine/model.js";
 import { reasonOf, weightsFor } from "../../widgets/engine/weights.js";
 import { legend } from "../../widgets/kit/plot.js";
@@ -22,7 +22,7 @@ const STRATEGY = ["temperature", "top_k", "top_p", "min_p"];
 // What can be drawn, in words.
 function leftInWords(step, V) {
   const { count, mass } = leftOf(step);
-  if (count === V) return `All ${V} characters can be drawn.`;
+  if (count === V) return V === 1 ? "Its only character is drawn." : `All ${V} characters can be drawn.`;
   return `${count} of ${V} characters can be drawn; ${count === 1 ? "its probability" : "their probability together"} is ${percent(mass)} in the model.`;
 }
 
@@ -392,7 +392,7 @@ function render({ model, el }) {
         [V, count],
         ["", count === V ? "all" : percent(mass)],
       ];
-      write(sums[0].element.firstChild, `${V - order.length} others`);
+      write(sums[0].element.firstChild, plural(V - order.length, "other"));
       sums.forEach(({ said, drawn }, i) => {
         write(said, cells[i][0]);
         write(drawn, cells[i][1]);

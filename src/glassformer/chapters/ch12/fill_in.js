@@ -1,6 +1,6 @@
 // Masked characters of a line, predicted by an encoder from both sides and by a decoder from the left. See fill_in.py.
 import { largest, mulberry32, range } from "../../widgets/kit/maths.js";
-import { button, fixed, frame, h, hold, onResize, once, percent, put, redrawing, setAll, slider, toggle, write } from "../../widgets/kit/kit.js";
+import { button, fixed, frame, h, hold, onResize, once, percent, plural, put, redrawing, setAll, slider, toggle, write } from "../../widgets/kit/kit.js";
 import { alphabet, named, visible } from "../../widgets/engine/model.js";
 import { Reading, inSlices } from "../../widgets/engine/reading.js";
 import { textField } from "../../widgets/engine/text_field.js";
@@ -452,7 +452,7 @@ function render({ model, el }) {
     drawScores(found);
     const waits = (busy || trouble) && weights.words();
     view.says(waits || trouble || (busy && "Reading …") || sentence({ scene, known, text, t, share, ...found }));
-    view.describe(() => `“${text.map((character, at) => (now.includes(at) ? "▁" : character)).join("")}”, ${now.length} characters covered; position ${t} is chosen`);
+    view.describe(() => `“${text.map((character, at) => (now.includes(at) ? "▁" : character)).join("")}”, ${plural(now.length, "character")} covered; position ${t} is chosen`);
     view.tables(tables);
   }
 

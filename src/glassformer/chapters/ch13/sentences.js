@@ -1,8 +1,6 @@
 // A config.json in sentences: what each field means for the model, and what our code lacks. See config_reader.py.
 import { kindOf } from "../../widgets/engine/counting.js";
-import { grouped } from "../../widgets/kit/kit.js";
-
-const plural = (n, one) => `${grouped(n)} ${one}${n === 1 ? "" : "s"}`;
+import { grouped, plural } from "../../widgets/kit/kit.js";
 
 const COUNTS = ["", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
 const counted = (n) => COUNTS[n] ?? grouped(n);

@@ -1,6 +1,6 @@
 // One head of a model that is being trained: its attention weights for the beginning of the held-out text, as they form.
 
-import { h, percent, put, setAll, uniqueId, write } from "../kit/kit.js";
+import { h, percent, plural, put, setAll, uniqueId, write } from "../kit/kit.js";
 import { cividis, legend, paint, palette } from "../kit/plot.js";
 import { largest, range } from "../kit/maths.js";
 import { named } from "./model.js";
@@ -80,7 +80,7 @@ export function attentionPanel(model, run) {
     if (painted !== shares) {
       painted = shares;
       paint(canvas, size, size, (t, s) => (shares[t * size + s] > 0 ? colourOf(shares[t * size + s]) : 0));
-      put(canvas, { "aria-label": `Attention of head ${head} in block ${block} after ${step} steps, ${size} by ${size}` });
+      put(canvas, { "aria-label": `Attention of head ${head} in block ${block} after ${plural(step, "step")}, ${size} by ${size}` });
     }
     put(mark, { style: `top: ${(100 * at) / size}%; height: ${100 / size}%` });
     text.show(read, size, at, (s) => ({ colours: cividis, value: Math.sqrt(shares[at * size + s]), hidden: shares[at * size + s] === 0 }));

@@ -45,6 +45,8 @@ function* pointsOf(text) {
   return points.subarray(0, count);
 }
 
+const MOST_KNOWN = 20_000; // different characters; more than any script's texts have
+
 // How many characters a text must have at least, so that its held-out tenth fills a batch.
 export const leastOf = ({ length, rows }) => Math.ceil(((rows + 2) * length + 1) / HELD_OUT);
 
@@ -70,6 +72,7 @@ export class LearnedText {
       known.push(String.fromCodePoint(point));
     }
     yield;
+    if (known.length > MOST_KNOWN) throw new Error(`The text has ${known.length} different characters, but this page trains models of at most ${MOST_KNOWN}.`);
     if (known.length < 2) throw new Error("The text consists of a single character, so there is nothing to learn.");
     yield;
     const found = new LearnedText();

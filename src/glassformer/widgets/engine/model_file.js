@@ -28,11 +28,12 @@ function demand(is, words) {
 }
 
 // A name or a value from outside in a sentence: shortened, and without control characters.
-const shown = (given) => {
-  const text = typeof given === "string" ? given : (JSON.stringify(given) ?? "undefined");
+export const shown = (given) => {
+  const text = typeof given === "string" ? given : inJson(given);
   return (text.length > 100 ? `${text.slice(0, 50)} … ${text.slice(-50)}` : text).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, "�");
 };
 
+const inJson = (given) => JSON.stringify(given) ?? "undefined";
 const inMegabytes = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MB`;
 
 function parsed(text, name) {
@@ -43,14 +44,62 @@ function parsed(text, name) {
     throw new Refusal(`${name} is not JSON`);
   }
   demand(found !== null && typeof found === "object" && !Array.isArray(found), `${name} must be a JSON object of fields`);
+  const twice = fieldTwice(text);
+  demand(twice === null, `${name} has the field '${shown(twice)}' twice in one object`);
   return found;
 }
 
-function decoded(bytes, name) {
+// A field that an object in a JSON text has twice, of which JSON.parse would take the last; null if there is none.
+function fieldTwice(text) {
+  const around = []; // the fields of each object that has begun and not ended; null for a list
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === "{") around.push(new Set());
+    else if (text[i] === "[") around.push(null);
+    else if (text[i] === "}" || text[i] === "]") around.pop();
+    if (text[i] !== '"') continue;
+    const from = i;
+    while (text[++i] !== '"') if (text[i] === "\\") i++;
+    let next = i + 1;
+    while (" \t\r\n".includes(text[next])) next++;
+    if (text[next] !== ":") continue;
+    const [fields, field] = [around.at(-1), JSON.parse(text.slice(from, i + 1))];
+    if (fields.has(field)) return field;
+    fields.add(field);
+  }
+  return null;
+}
+
+// The first byte that is not of a text in UTF-8.
+function firstStrange(bytes) {
+  const reads = (count) => {
+    try {
+      return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes.subarray(0, count), { stream: true });
+    } catch {
+      return null;
+    }
+  };
+  let [good, bad] = [0, bytes.length + 1];
+  while (bad - good > 1) {
+    const middle = Math.floor((good + bad) / 2);
+    if (middle <= bytes.length && reads(middle) !== null) good = middle;
+    else bad = middle;
+  }
+  return new TextEncoder().encode(reads(good)).length; // without a character of which only a part is good
+}
+
+// As glassformer.untrusted_files.decoded.
+function decoded(given, name) {
+  const bytes = new Uint8Array(given.buffer ?? given, given.byteOffset ?? 0, given.byteLength);
+  const [first, second] = bytes;
+  demand(!(first === 0xff && second === 0xfe) && !(first === 0xfe && second === 0xff), `${name} is in UTF-16, as its first two bytes show: save it in UTF-8`);
+  const zero = bytes.indexOf(0);
+  demand(zero < 0, `${name} is not text: byte ${zero} is 0`);
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    throw new Refusal(`${name} is not in UTF-8`);
+    const place = firstStrange(bytes);
+    const is = bytes[place].toString(16).padStart(2, "0");
+    throw new Refusal(`${name} is not in UTF-8: byte ${place} is 0x${is}. If it is text in another encoding, such as Latin-1, save it in UTF-8`);
   }
 }
 
@@ -118,15 +167,15 @@ function configOf(given, name) {
   derive("rope_attention_factor", 1);
   for (const field of WHOLE) {
     const value = config[field];
-    demand(Number.isSafeInteger(value), the(`${field}=${shown(value)} must be a whole number`));
+    demand(Number.isSafeInteger(value), the(`${field}=${shown(inJson(value))} must be a whole number`));
     demand(value >= 1, the(`${field}=${value} must be at least 1`));
   }
   for (const field of POSITIVE) {
-    demand(Number.isFinite(config[field]) && config[field] > 0, the(`${field}=${shown(config[field])} must be positive and finite`));
+    demand(Number.isFinite(config[field]) && config[field] > 0, the(`${field}=${shown(inJson(config[field]))} must be positive and finite`));
   }
-  for (const field of FLAGS) demand(typeof config[field] === "boolean", the(`${field}=${shown(config[field])} must be true or false`));
+  for (const field of FLAGS) demand(typeof config[field] === "boolean", the(`${field}=${shown(inJson(config[field]))} must be true or false`));
   const { family, dropout, rope_scaling: scaling, rope_slow: slow, rope_fast: fast } = config;
-  demand(dropout >= 0 && dropout < 1 && typeof dropout === "number", the(`dropout=${shown(dropout)} must be at least 0 and below 1`));
+  demand(dropout >= 0 && dropout < 1 && typeof dropout === "number", the(`dropout=${shown(inJson(dropout))} must be at least 0 and below 1`));
   demand(["linear", "llama3", "yarn"].includes(scaling), the(`rope_scaling=${shown(scaling)} is not linear, llama3 or yarn`));
   demand(scaling === "linear" || slow < fast, the(`rope_slow=${slow} must be below rope_fast=${fast}`));
   demand(scaling !== "yarn" || config.rope_base > 1, the(`rope_base=${config.rope_base} must exceed 1 with rope_scaling="yarn"`));
@@ -173,7 +222,7 @@ function headerOf(file, name) {
     demand(entry !== null && typeof entry === "object", bad(`${shown(tensor)} has no place`));
     const { dtype, shape, data_offsets: offsets } = entry;
     demand(counted(shape) && counted(offsets, 2), bad(`${shown(tensor)} has no shape or no place`));
-    demand(Object.hasOwn(BYTES, dtype), `${name}: ${shown(tensor)} has dtype ${shown(dtype)}, but it must be F16 or F32`);
+    demand(typeof dtype === "string" && Object.hasOwn(BYTES, dtype), `${name}: ${shown(tensor)} has dtype ${shown(dtype)}, but it must be F16 or F32`);
     const [start, end] = offsets;
     const size = shape.reduce((product, n) => product * n, BYTES[dtype]);
     demand(end - start === size, bad(`${shown(tensor)} needs ${size} bytes, but has ${end - start}`));
@@ -213,6 +262,9 @@ const pathOf = (file) => file.webkitRelativePath || file.name;
 const folderOf = (file) => pathOf(file).split("/").slice(0, -1).join("/");
 const stepOf = (folder) => Number(/(?:^|\/)step-(\d+)$/.exec(folder)?.[1] ?? -1);
 
+// The text of a file of at most so many bytes.
+export const textOf = async (file, most) => decoded(await bytesOf(file, most), shown(file.name));
+
 async function bytesOf(file, most = MOST) {
   const allowed = `more than the ${inMegabytes(most)} that this page opens`;
   demand(file.size <= most, `${shown(file.name)} has ${inMegabytes(file.size)}, ${allowed}`);
@@ -242,12 +294,14 @@ async function fromOneFile(chosen) {
   const header = headerOf(file, name);
   const { format, config, tokenizer, ...facts } = header.metadata;
   const alone = "with it, choose its training.json or config.json, and its tokenizer.json";
+  const isOther = /^glassformer /.test(format ?? "");
+  demand(!isOther || format === FORMAT, `${name} was not written for this version of Glassformer: it has format="${shown(format)}", not "${FORMAT}"`);
   demand(format === FORMAT, `${name} has weights alone, and nothing says what model they are of: ${alone}`);
   for (const [part, text] of Object.entries({ config, tokenizer })) {
     demand(text !== undefined, `${name} lacks the ${part} in its metadata`);
   }
   const given = { config: parsed(config, `${name}: the model's text`), tokenizer: parsed(tokenizer, `${name}: the tokenizer's text`) };
-  return { name: chosen.name.replace(/\.safetensors$/, ""), ...modelOf({ file, name, ...given, facts }, header) };
+  return { name: chosen.name.replace(/\.safetensors$/i, ""), ...modelOf({ file, name, ...given, facts }, header) };
 }
 
 // Of the files of one folder, those with these names; what is missing is named.
@@ -295,11 +349,13 @@ export async function opened(given) {
   const files = [...given].filter((file) => !pathOf(file).includes(".unfinished-"));
   const foldersWith = (name) => files.filter((file) => file.name === name).map(folderOf);
   const checkpoints = foldersWith("training.json").sort((a, b) => stepOf(a) - stepOf(b));
+  const runs = new Set(checkpoints.map((folder) => folder.split("/").filter((part) => stepOf(part) < 0).join("/")));
+  demand(runs.size < 2, "These are several runs: choose the folder of one of them");
   if (checkpoints.length) return fromCheckpoint(files, checkpoints.at(-1));
   const folders = foldersWith("config.json");
   demand(folders.length < 2, "These are several models: choose the folder of one of them");
   if (folders.length) return fromFolder(files, folders[0]);
-  const weights = files.filter(({ name }) => name.endsWith(ENDING));
+  const weights = files.filter(({ name }) => name.toLowerCase().endsWith(ENDING));
   demand(weights.length < 2, `These are ${weights.length} files of weights: choose one of them, or all files of a folder`);
   demand(weights.length, "None of these files is a model: choose a .safetensors file that this book has saved, or all files of a folder made by glassformer train");
   return fromOneFile(weights[0]);

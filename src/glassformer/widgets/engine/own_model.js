@@ -1,6 +1,8 @@
-// The reader's own model, which every view of the page can show instead of the book's.
+// The reader's own model, which the views of a page can show instead of the book's: all of them, or none.
 //
-//   offer({ name, config, characters, tensors, facts })   makes a model available to all views of the page
+//   offer({ name, config, characters, tensors, facts })   makes a model that of the page, and its views show it. Returns
+//                             { views, kept, isKept }: how many views that is; a promise of whether the browser keeps the model,
+//                             "" or the reason why not; and a function that says whether it still does
 //   download(bytes, name)     lets the reader save a file
 //   takesOwn(render, traits)  the `render` of a view that can show it. Under the view is a line in which the reader opens a
 //                             model and chooses between the two. The view is then drawn anew. It sees other traits, those
@@ -11,38 +13,58 @@
 // The model is a file (model_file.js). This page keeps it in memory and, where the browser allows it, in IndexedDB, so that it is
 // there on the other pages of the book. It never leaves the reader's machine.
 
-import { button, h, uniqueId, write } from "../kit/kit.js";
-import { ENDING, Refusal, opened, written } from "./model_file.js";
+import { button, h, plural, uniqueId, write } from "../kit/kit.js";
+import { ENDING, Refusal, opened, shown as spelled, written } from "./model_file.js";
 import { readOf } from "./text_field.js";
 
 // --- the model of the page --------------------------------------------------------------------------------------------
 
-// All copies of this module share it: { model: { name, blob, key } or null; listeners; count; recalled }.
-const page = (globalThis[Symbol.for("glassformer.own")] ??= { model: null, listeners: new Set(), count: 0, recalled: null });
+// All copies of this module share it: the model, { name, blob, id, key } or null, whether the views show it, and the id of the
+// model that the browser keeps, as far as this page knows.
+const page = (globalThis[Symbol.for("glassformer.own")] ??= { model: null, isShown: false, keeps: null, tabs: null, listeners: new Set(), count: 0, recalled: null });
 
-function become(given) {
-  page.count += 1;
-  page.model = given && { ...given, key: `own ${page.count}` };
+function showAll(isShown) {
+  page.isShown = isShown;
   for (const listener of new Set(page.listeners)) listener();
 }
 
-function take(given) {
-  become(given);
-  kept("readwrite", (shelf) => shelf.put({ name: given.name, blob: given.blob }, KEY)).catch(() => {}); // then it lives as long as the page
+function become(given, isShown) {
+  page.count += 1;
+  page.model = given && { ...given, name: spelled(given.name) || "your model", key: `own ${page.count}` };
+  showAll(isShown);
 }
 
 export function offer({ name, config, characters, tensors, facts }) {
-  take({ name, blob: new Blob([written({ config, tokenizer: { characters }, tensors, facts })]) });
+  const blob = new Blob([written({ config, tokenizer: { characters }, tensors, facts })]);
+  const id = `${Date.now()} ${Math.random()}`;
+  become({ name, blob, id }, true);
+  const { model } = page;
+  const kept = stored("readwrite", (shelf) => shelf.put({ name: model.name, blob, id }, KEY)).then(() => keeps(id), reasonOf);
+  return { views: page.listeners.size, kept, isKept: () => page.keeps === id };
 }
 
 // From the files that the reader has chosen.
-async function open(files) {
-  offer(await opened(files));
-}
+const open = async (files) => offer(await opened(files)).kept;
 
-function forget() {
-  become(null);
-  kept("readwrite", (shelf) => shelf.delete(KEY)).catch(() => {});
+const FORGOTTEN = ["This browser no longer keeps your model."];
+
+// Another tab may have opened a model since, which the browser keeps instead: that one stays. Returns what to tell the reader.
+async function forget() {
+  const { id } = page.model;
+  become(null, false);
+  try {
+    const found = await stored("readwrite", (shelf) => {
+      const asked = shelf.get(KEY);
+      asked.addEventListener("success", () => asked.result?.id === id && shelf.delete(KEY));
+      return asked;
+    });
+    if (found && found.id !== id) return ["This page has forgotten it. Your browser still keeps ", nameOf(spelled(found.name)), ", which you have opened in another tab."];
+    keeps(null);
+    return FORGOTTEN;
+  } catch (error) {
+    if (page.keeps === id) return [`This page has forgotten it, but your browser may still keep it: ${reasonOf(error)}.`];
+    return FORGOTTEN;
+  }
 }
 
 // Its configuration and characters, the bytes of its file, and how many numbers it has. They are made once for all views.
@@ -59,28 +81,72 @@ function partsOf(model) {
 // --- what the browser keeps ---------------------------------------------------------------------------------------------
 
 const [DATABASE, SHELF, KEY] = ["glassformer", "own model", "model"];
+const PATIENCE = 10_000; // milliseconds in which the browser must answer
 
 function promised(request, prepare) {
   return new Promise((resolve, reject) => {
     request.addEventListener("upgradeneeded", () => prepare(request.result));
     request.addEventListener("success", () => resolve(request.result));
-    for (const kind of ["error", "blocked"]) request.addEventListener(kind, () => reject(request.error));
+    request.addEventListener("error", () => reject(request.error));
+    request.addEventListener("blocked", reject);
   });
 }
 
-async function kept(mode, act) {
-  const database = await promised(indexedDB.open(DATABASE, 1), (made) => made.createObjectStore(SHELF));
+async function database() {
+  const opening = (version) =>
+    promised(indexedDB.open(DATABASE, version), (made) => made.objectStoreNames.contains(SHELF) || made.createObjectStore(SHELF));
+  const found = await opening();
+  if (found.objectStoreNames.contains(SHELF)) return found;
+  found.close();
+  return opening(found.version + 1);
+}
+
+// What `act` asks of the shelf, once the browser has carried it out.
+async function carriedOut(mode, act) {
+  const found = await database();
   try {
-    return await promised(act(database.transaction(SHELF, mode).objectStore(SHELF)));
+    const transaction = found.transaction(SHELF, mode);
+    const request = act(transaction.objectStore(SHELF));
+    await new Promise((resolve, reject) => {
+      transaction.addEventListener("complete", resolve);
+      transaction.addEventListener("abort", () => reject(transaction.error));
+    });
+    return request.result;
   } finally {
-    database.close();
+    found.close();
   }
+}
+
+function stored(mode, act) {
+  let timer;
+  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new DOMException("", "TimeoutError")), PATIENCE)));
+  return Promise.race([carriedOut(mode, act), late]).finally(() => clearTimeout(timer));
+}
+
+const reasonOf = (error) =>
+  ({ QuotaExceededError: "its storage is full", TimeoutError: "its storage does not answer" })[error?.name] ??
+  "it gives this page no storage";
+
+// The tabs that have changed what the browser keeps tell each other.
+function keeps(id) {
+  page.keeps = id;
+  try {
+    page.tabs ??= Object.assign(new BroadcastChannel("glassformer own model"), { onmessage: ({ data }) => (page.keeps = data) });
+    page.tabs.postMessage(id);
+  } catch {
+    // a browser whose tabs cannot
+  }
+  return "";
 }
 
 // What the reader opened on another page, or before this one was loaded again.
 function recall() {
-  page.recalled ??= kept("readonly", (shelf) => shelf.get(KEY)).then(
-    (found) => found?.blob instanceof Blob && !page.model && become({ name: String(found.name), blob: found.blob }),
+  page.recalled ??= stored("readonly", (shelf) => shelf.get(KEY)).then(
+    (found) => {
+      if (page.model || !(found?.blob instanceof Blob) || typeof found.name !== "string") return;
+      page.keeps = found.id;
+      become(found, false);
+    },
     () => {}, // a browser that keeps nothing
   );
 }
@@ -170,25 +236,30 @@ const PRIVATE = "The file stays on your machine; nothing is sent.";
 const HOW = `Open a .safetensors file that this book has saved, or all files of a folder made by glassformer train. ${PRIVATE}`;
 const hasFolders = () => "webkitdirectory" in HTMLInputElement.prototype && !matchMedia("(pointer: coarse)").matches;
 
-const counted = (n, one) => `${n.toLocaleString("en-US")} ${one}${n === 1 ? "" : "s"}`;
+const nameOf = (name) => h("bdi", {}, name); // which may be in another script
 function described(name, { config, size }) {
   const { n_layers, n_heads, vocab_size } = config;
-  return `This view shows ${name}: ${counted(n_layers, "block")} of ${counted(n_heads, "head")}, ${counted(vocab_size, "character")}, ${counted(size, "parameter")}.`;
+  return ["This view shows ", nameOf(name), `: ${plural(n_layers, "block")} of ${plural(n_heads, "head")}, ${plural(vocab_size, "character")}, ${plural(size, "parameter")}.`];
 }
 
-// The line, and the panel that it opens. `choose(isOwn)` changes the view, `tryFiles(files)` opens files.
-function lineOf({ choose, tryFiles }) {
+// The line, and the panel that it opens. `tryFiles(files)` opens files.
+function lineOf({ tryFiles }) {
   const name = uniqueId();
-  const radio = () => h("input", { type: "radio", name, onchange: ({ target }) => choose(target === own) });
+  const radio = () => h("input", { type: "radio", name, onchange: ({ target }) => showAll(target === own) });
   const [book, own] = [radio(), radio()];
-  const ownName = h("span");
+  const ownName = h("bdi");
   const both = h(
     "fieldset",
     { class: "gf-control gf-choice" },
-    h("legend", { class: "gf-label" }, "This view shows"),
+    h("legend", { class: "gf-label" }, "The views of this page show"),
     h("div", { class: "gf-options" }, h("label", {}, book, h("span", {}, "the book’s model")), h("label", {}, own, ownName)),
   );
   const said = h("p", { class: "gf-own-said", role: "status" });
+  const lost = h("p", { role: "status" }); // why the browser does not keep it
+  const says = (...parts) => {
+    said.replaceChildren(...parts);
+    write(lost, "");
+  };
   const input = (attrs) =>
     h("input", {
       type: "file",
@@ -202,10 +273,10 @@ function lineOf({ choose, tryFiles }) {
     });
   const [files, folder] = [input({ multiple: true, "aria-label": "Files of a model" }), input({ webkitdirectory: true, "aria-label": "The folder of a model" })];
   const saved = button("Save a copy of my model", () => page.model && download(page.model.blob, `${page.model.name}${ENDING}`));
-  const forgotten = button("Forget my model", () => {
-    forget();
+  const forgotten = button("Forget my model", async () => {
+    const told = forget();
     opener.focus();
-    write(said, "This browser no longer keeps your model.");
+    says(...(await told));
   });
   const opener = button("Open your own model …", () => files.click());
   const panel = h(
@@ -214,16 +285,19 @@ function lineOf({ choose, tryFiles }) {
     both,
     h("div", { class: "gf-buttons" }, opener, hasFolders() && button("Open a folder …", () => folder.click()), saved, forgotten, files, folder),
     said,
+    lost,
     h("p", { class: "gf-own-how" }, HOW),
   );
   const summary = h("summary", {}, "");
   const element = h("details", { class: "gf-own" }, summary, panel);
   return {
     element,
-    says: (text) => write(said, text),
+    says,
+    warns: (text) => write(lost, text),
     show(isOwn) {
       const { model } = page;
-      write(summary, isOwn && model ? `Model: ${model.name}` : "Model: the book’s");
+      if (isOwn && model) summary.replaceChildren("Model: yours, ", nameOf(model.name));
+      else write(summary, model ? "Model: the book’s; yours is here, too" : "Model: the book’s");
       both.hidden = saved.hidden = forgotten.hidden = !model;
       write(ownName, model?.name ?? "");
       [book.checked, own.checked] = [!isOwn, isOwn];
@@ -235,8 +309,9 @@ export function takesOwn(render, traits) {
   return ({ model, el }) => {
     let stop = () => {};
     let shown = null; // the reader's model that the view shows
+    let wanted = null; // the one that it should show
     let turn = 0;
-    const line = lineOf({ choose: (isOwn) => show(isOwn ? page.model : null), tryFiles });
+    const line = lineOf({ tryFiles });
 
     // Draws the view, with the line next to "Show the numbers".
     function draw(given) {
@@ -254,43 +329,48 @@ export function takesOwn(render, traits) {
       line.show(shown !== null);
     }
 
-    async function show(wanted) {
+    // What the page shows, if the view can: otherwise it shows the book's model and says why. Returns whether it can.
+    async function show() {
       const mine = ++turn;
-      if (!wanted) {
-        shown = null;
-        line.says("");
-        return draw(model);
-      }
-      line.says("Opening …");
+      const had = shown;
+      line.says();
       try {
-        const parts = await partsOf(wanted);
-        if (mine !== turn) return;
+        if (wanted) line.says("Opening …");
+        const parts = wanted && (await partsOf(wanted));
+        if (mine !== turn) return false;
+        const given = wanted ? traitsOf(model, wanted, parts, traits) : model;
         shown = wanted;
-        draw(traitsOf(model, wanted, parts, traits));
-        line.says(described(wanted.name, parts));
+        draw(given);
+        line.says(...(wanted ? described(wanted.name, parts) : []));
+        return true;
       } catch (error) {
-        if (mine !== turn) return;
+        if (mine !== turn) return false;
         shown = null;
-        draw(model);
+        if (had) draw(model);
+        line.show(false);
         line.says(sentenceOf(error));
+        return false;
       }
     }
 
+    let drawing = Promise.resolve(true); // of what is wanted now
     async function tryFiles(files) {
       line.element.open = true;
       line.says("Opening …");
       try {
-        await open(files);
-        await show(page.model);
+        const why = await open(files);
+        if ((await drawing) && why) line.warns(`Your browser does not keep it for other pages: ${why}.`);
       } catch (error) {
         line.says(sentenceOf(error));
       }
     }
 
-    // The page has another model, or none.
+    // The page has another model or none, or shows it or not.
     function follow() {
-      if (shown && shown !== page.model) show(page.model);
-      else line.show(shown !== null);
+      const now = page.isShown ? page.model : null;
+      if (now === wanted) return line.show(shown !== null);
+      wanted = now;
+      drawing = show();
     }
 
     const drags = (event) => {
@@ -303,6 +383,7 @@ export function takesOwn(render, traits) {
     for (const kind of kinds) el.addEventListener(kind, drags);
     page.listeners.add(follow);
     draw(model);
+    follow();
     recall();
     return () => {
       turn++;

@@ -3,7 +3,7 @@
 //
 // Two traits hold the state: `typed` is what the reader wrote, and `text` is what the model reads of it, at least one
 // character. So a position in a drawing is a position in `text`.
-import { h, once, put, setAll, uniqueId } from "../kit/kit.js";
+import { h, once, put, setAll, uniqueId, whole } from "../kit/kit.js";
 import { NAMES, named } from "./model.js";
 
 const NAMED = 5; // unknown characters that the sentence names
@@ -178,12 +178,12 @@ export function textField(model, { label, rows = 2, fit = (text) => text, change
     setAll(model, { typed, ...changes(text), text });
   }
   function follow() {
-    if (field.value !== shown()) field.value = shown();
+    if (whole(field.value) !== shown()) field.value = shown();
     mark();
   }
   const soon = once(follow); // the two traits change one after the other
   field.addEventListener("input", () => {
-    type(field.value);
+    type(whole(field.value));
     mark();
   });
   field.addEventListener("scroll", align);

@@ -7,6 +7,7 @@
 //   run.followed      { weight, points: [[step, value, gradient], …] }, or null
 //   run.numbers       { name, numbers } of the matrix or vector that the followed weight is in, or null
 //   run.slopes, run.attention    the latest answers about a weight and a head
+//   run.isSilent      whether its worker has stopped answering
 //   run.judged        the loss of the whole held-out text, null until then
 //   run.why           a sentence, if it has failed
 
@@ -29,6 +30,7 @@ export class TrainingRun {
   attention = null;
   judged = null;
   why = "";
+  isSilent = false;
   wentBack = false; // to a checkpoint, and nothing has happened since
   inWorker = null; // not known yet
   #worker;
@@ -102,6 +104,10 @@ export class TrainingRun {
   }
 
   #hear({ told, ...message }) {
+    if (told === "silent") {
+      this.isSilent = message.is;
+      return this.#told(told, message);
+    }
     this.step = message.step;
     switch (told) {
       case "begun":
@@ -135,7 +141,7 @@ export class TrainingRun {
         this.stop();
         break;
     }
-    this.#told(told, message);
+    return this.#told(told, message);
   }
 
   #advance({ step, from, losses, speed, followed, weight, checkpoints, held }) {

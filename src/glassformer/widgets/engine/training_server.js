@@ -26,7 +26,7 @@
 
 import { pause } from "./reading.js";
 import { Training } from "./training.js";
-import { weightsOf } from "./transformer.js";
+import { NotFinite, weightsOf } from "./transformer.js";
 
 const [REPORT, SAMPLE, LOOK] = [150, 4000, 600]; // milliseconds between two reports, samples, and looks at a head, at least
 const EVERY = 250; // steps between two checkpoints, when a part of the held-out text is judged
@@ -192,7 +192,11 @@ export class TrainingServer {
   }
 
   async #sample() {
-    this.#tell("sample", { text: await this.#finished(this.#training.write()) });
+    try {
+      this.#tell("sample", { text: await this.#finished(this.#training.write()) });
+    } catch (error) {
+      if (!(error instanceof NotFinite)) throw error; // it writes nothing, and the next step tells that training has diverged
+    }
     this.#sampled = performance.now();
   }
 

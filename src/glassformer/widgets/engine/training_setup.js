@@ -1,8 +1,9 @@
 // What a reader chooses before a training begins: the size, the text, a break, and a prediction.
 
-import { choice, fixed, grouped, h, setAll, slider, svg, uniqueId, write } from "../kit/kit.js";
+import { choice, fixed, grouped, h, plural, setAll, slider, svg, uniqueId, whole, write } from "../kit/kit.js";
 import { range } from "../kit/maths.js";
 import { leastOf } from "./learned_text.js";
+import { textOf } from "./model_file.js";
 
 export const BREAKS = {
   nothing: "Nothing is broken",
@@ -25,6 +26,7 @@ const SKETCHES = {
 const GUESSES = [...range(91).map((i) => Number((i / 20).toFixed(2))), null]; // 0, 0.05, … 4.5, and none yet
 const KEPT = 20_000; // characters of a text that the model stores
 const LONG = 2000; // characters of a pasted text
+const MOST = 5_000_000; // characters of a text, and bytes of its file: five times as many as the book's text has
 
 // The loss that the reader means by pointing at a height.
 export const nearestGuess = (loss) => GUESSES[Math.min(Math.max(Math.round(20 * loss), 0), 90)];
@@ -83,7 +85,7 @@ const sketch = (curve) =>
 // own: { text }, the reader's text; changed() is called whenever anything has changed.
 export function setup(model, own, changed) {
   const get = (name) => model.get(name);
-  own.text = get("text");
+  own.text = whole(get("text"));
 
   // --- the reader's own text ---
   const field = h("textarea", { rows: 4, id: uniqueId(), spellcheck: "false", autocomplete: "off" });
@@ -91,8 +93,11 @@ export function setup(model, own, changed) {
   const { training, length: T } = get("_recipe");
   const least = leastOf({ length: T, rows: training.batch_size });
   const count = h("p", { class: "gf-hint", role: "status" });
+  let refused = ""; // why the last text was not taken; the one before it stays
   function give(text) {
-    own.text = text.replaceAll("\r\n", "\n");
+    refused = text.length > MOST ? `That text has ${grouped(text.length)} characters, more than the ${grouped(MOST)} that this page learns from.` : "";
+    if (refused) field.value = own.text;
+    else own.text = whole(text.replace(/\r\n?/g, "\n"));
     setAll(model, { text: own.text.length > KEPT ? "" : own.text });
     changed();
   }
@@ -102,14 +107,23 @@ export function setup(model, own, changed) {
     const pasted = event.clipboardData.getData("text/plain");
     if (pasted.length < LONG) return;
     event.preventDefault();
+    if (pasted.length > MOST) return give(pasted);
     field.setRangeText(pasted, field.selectionStart, field.selectionEnd, "end");
-    give(field.value);
+    return give(field.value);
   });
   const file = h("input", { type: "file", accept: ".txt,.md,text/*", id: uniqueId() });
   file.addEventListener("change", async () => {
-    if (!file.files.length) return;
-    field.value = await file.files[0].text();
-    give(field.value);
+    const [chosen] = file.files;
+    if (!chosen) return;
+    try {
+      const text = await textOf(chosen, MOST);
+      if (chosen !== file.files[0]) return;
+      field.value = text;
+      give(text);
+    } catch (error) {
+      refused = `${error.message}.`;
+      changed();
+    }
   });
   const text = h(
     "div",
@@ -147,7 +161,8 @@ export function setup(model, own, changed) {
   });
   const element = h("div", { class: "gf-lab-setup" }, get("name") !== "short" && [size, source, broken, sizes, text], guess, curves.element);
 
-  let counted = null; // the text whose characters are counted
+  let said = null; // of what the line below the text speaks
+  let n = 0; // characters of the text
   function draw() {
     const isBroken = get("name") !== "short" && get("broken") !== "nothing";
     for (const each of [size, source]) each.disabled = isBroken;
@@ -155,14 +170,17 @@ export function setup(model, own, changed) {
     text.hidden = !isOwn(get);
     guess.hidden = isBroken;
     curves.element.hidden = !isBroken;
-    if (counted === own.text) return;
-    counted = own.text;
-    const n = [...own.text].length;
-    if (n >= least) write(count, `${grouped(n)} characters, ${new Set(own.text).size} different ones`);
-    else write(count, `${n ? `${grouped(n)} characters so far; the` : "The"} model needs at least ${grouped(least)}, a tenth of which is held out to judge it.`);
+    if (said?.text === own.text && said.refused === refused) return;
+    said = { text: own.text, refused };
+    n = own.text.length - (own.text.match(/[\ud800-\udbff]/g)?.length ?? 0);
+    const kinds = n < least ? 0 : new Set(own.text).size;
+    const enough = `${plural(n, "character")}, ${kinds === 1 ? "all of them the same" : `${grouped(kinds)} different ones`}`;
+    const before = n ? `${plural(n, "character")} so far; the` : "The";
+    const found = n < least ? `${before} model needs at least ${grouped(least)}, a tenth of which is held out to judge it.` : enough;
+    write(count, refused ? `${refused}${n ? ` Your text stays as it was: ${found}` : ""}` : found);
   }
   draw();
   // Where the reader has to do something before a training can begin, or null.
-  const wanting = () => (isOwn(get) && [...own.text].length < least ? field : null);
+  const wanting = () => (isOwn(get) && n < least ? field : null);
   return { element, draw, wanting, stop: curves.stop };
 }

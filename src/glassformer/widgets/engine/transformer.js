@@ -41,6 +41,9 @@ export function refusal(config) {
   return kept > MOST_KEPT ? `with context_length=${context_length}, its keys and values need more than 1 GiB` : null;
 }
 
+// A model whose numbers are all finite may still compute some that are not.
+export class NotFinite extends Error {}
+
 // --- weights ----------------------------------------------------------------------------------------------------------
 
 // The names and shapes of a decoder's weights, in the order of a checkpoint, one after another: a configuration from outside can
@@ -229,7 +232,7 @@ export class Transformer {
   }
 
   // What the model would write if it stopped here: any state (T, D) of the decoder's (or the encoder's) stream, after the last
-  // norm and the head.
+  // norm and the head. Both throw a NotFinite, whose message is a sentence, if there are no such logits.
   lens(stream) {
     return this.#unembedded(this.#normed(stream, `${this.config.family === "encoder" ? "encoder" : "decoder"}.norm`));
   }
@@ -362,6 +365,7 @@ export class Transformer {
       this.#linear("output", "input", "unembedding.weight", count);
       this.#leave("output", logits, first, count, V);
     }
+    if (!logits.every(Number.isFinite)) throw new NotFinite("On this text, the model’s logits are not all finite numbers, so it predicts nothing.");
     return logits;
   }
 

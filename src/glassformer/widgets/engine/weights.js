@@ -33,7 +33,7 @@
 
 import { button, h, write } from "../kit/kit.js";
 import { inSlices } from "./reading.js";
-import { Transformer, tensorSteps } from "./transformer.js";
+import { NotFinite, Transformer, tensorSteps } from "./transformer.js";
 
 const PATIENCE = 10_000; // milliseconds without a sign of life after which the reader is told so; we go on waiting
 
@@ -43,7 +43,7 @@ class Failure extends Error {} // whose message is a sentence for the reader
 
 // A sentence about anything that was thrown.
 export const reasonOf = (error) =>
-  error instanceof Failure ? error.message : `The model stopped because of an error in this view: ${error.message}.`;
+  error instanceof Failure || error instanceof NotFinite ? error.message : `The model stopped because of an error in this view: ${error.message}.`;
 
 const capital = (words) => words[0].toUpperCase() + words.slice(1);
 

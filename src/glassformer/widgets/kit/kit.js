@@ -190,7 +190,9 @@ export function slider(model, name, { label, min, max, values, step, format = St
   const limits = () => (values ? [0, given(values).length - 1] : [min, max].map((x) => toHandle(given(x))));
   const output = h("output", { class: "gf-value" });
   const input = h("input", { type: "range", step: step ?? (log ? 0.05 : 1) });
-  input.addEventListener("input", () => send(model, name, toValue(Number(input.value))));
+  // Whatever is in the input: a page's reader can change more of it than its handle.
+  const inRange = (at) => Math.min(Math.max(values ? Math.round(at) : at, limits()[0]), limits()[1]);
+  input.addEventListener("input", () => Number.isFinite(Number(input.value)) && send(model, name, toValue(inRange(Number(input.value)))));
   follow(model, [name, ...follows], () => {
     const text = format(model.get(name));
     [input.min, input.max] = limits();
@@ -231,10 +233,13 @@ export function toggle(model, name, { label }) {
   return h("label", { class: "gf-control gf-toggle" }, input, h("span", {}, label));
 }
 
+// A text from a field as every file can hold it: without halves of characters (surrogates).
+export const whole = (text) => text.replace(/\p{Cs}/gu, "\ufffd");
+
 export function textField(model, name, { label, maxLength }) {
   const input = h("input", { type: "text", maxlength: maxLength, spellcheck: "false", autocomplete: "off" });
-  input.addEventListener("input", () => send(model, name, input.value));
-  follow(model, [name], () => input.value !== model.get(name) && (input.value = model.get(name)));
+  input.addEventListener("input", () => send(model, name, whole(input.value)));
+  follow(model, [name], () => whole(input.value) !== model.get(name) && (input.value = model.get(name)));
   return h("label", { class: "gf-control gf-text" }, h("span", { class: "gf-label" }, label), input);
 }
 
@@ -280,6 +285,9 @@ export function onResize(element, act) {
 // 10000 as 10,000, the same in every country.
 const groups = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
 export const grouped = (x) => groups.format(x);
+
+// "1 block" and "2 blocks".
+export const plural = (n, one) => `${grouped(n)} ${one}${n === 1 ? "" : "s"}`;
 
 // A share in hundredths. Shares close to 0 or 1 are never rounded to exactly 0 or 1.
 export function percent(share) {
