@@ -109,7 +109,9 @@ class Table:
 
     def _repr_html_(self) -> str:
         left = 'style="text-align: left; white-space: nowrap; padding: 0.15em 1em 0.15em 0"'
-        head = "".join(f'<th scope="col" {left}>{html.escape(cell)}</th>' for cell in self.heads)
+        head = "".join(
+            f'<th scope="col" {left}>{html.escape(cell)}</th>' if cell else "<td></td>" for cell in self.heads
+        )
         body = "".join(
             "<tr>" + "".join(f"<td {left}>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows

@@ -163,7 +163,7 @@ function render({ model, el }) {
       "div",
       { class: "gf-panel-cell" },
       h("p", { class: "gf-panel-title", id }, title),
-      h("div", { class: "gf-paper gf-clinic-paper", tabindex: 0, role: "region", "aria-labelledby": id }, text.replaceAll("\n", "⏎\n")),
+      h("div", { class: "gf-paper gf-clinic-paper", tabindex: 0, role: "group", "aria-labelledby": id }, text.replaceAll("\n", "⏎\n")),
     );
   };
 
@@ -252,7 +252,7 @@ function render({ model, el }) {
     hold(review, [JSON.stringify([model.get("answers"), model.get("ordered")])], () =>
       h(
         "div",
-        { class: "gf-table", role: "region", tabindex: 0, "aria-label": "Review" },
+        { class: "gf-table", role: "group", tabindex: 0, "aria-label": "Review" },
         h(
           "table",
           {},
