@@ -240,9 +240,11 @@ def test_search_understands_questions_and_slips(visit, query, first, says):
     expect(arrived.page.locator("#search-results")).to_contain_text(says)
 
 
-def test_a_search_without_a_result_says_so(visit):
-    arrived = visit("search.html?q=zebrafish")
+@pytest.mark.parametrize("word", ["zebrafish", "__proto__", "constructor zebrafish"])
+def test_a_search_without_a_result_says_so(visit, word):
+    arrived = visit(f"search.html?q={word}")
     expect(arrived.page.locator("#search-results")).to_contain_text("The book has none of these words.")
+    assert arrived.complaints == []
 
 
 @pytest.mark.parametrize("door", ["http", "file"])

@@ -2,7 +2,7 @@
  * All words go into the page as text, never as HTML. */
 (() => {
   "use strict";
-  const TO_NOTEBOOK = /^([\w./-]+)\.ipynb$/; // the only kind of link that a sentence may have
+  const TO_NOTEBOOK = /^((?:\.\.?\/)*\w[\w.-]*(?:\/\w[\w.-]*)*)\.ipynb$/; // the only kind of link that a sentence may have
   const MOODS = ["good", "bad", "plain"];
 
   /** h("button", { class: "small", onclick: go }, "Go"): text children are text, never markup. */

@@ -19,7 +19,7 @@ from glassformer import mentions
 BAR = {"good": "#009E73", "bad": "#D55E00", "plain": "#808080"}
 
 # A link to a notebook, [words](address): the only kind of link that a sentence may have.
-_LINK = re.compile(r"\[([^\][]+)\]\(([\w./-]+\.ipynb)\)")
+_LINK = re.compile(r"\[([^\][]+)\]\(((?:\.\.?/)*\w[\w.-]*(?:/\w[\w.-]*)*\.ipynb)\)")
 
 _BOX = "border-left: 4px solid {bar}; padding: 0.2em 0 0.2em 0.9em; margin: 0.4em 0; line-height: 1.5"
 _CODE = "color: inherit; background: none; border: 0; padding: 0"
