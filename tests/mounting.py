@@ -26,8 +26,9 @@ BLANK = """<!doctype html>
 <style>
 body { margin: 0; padding: 12px; background: #fff }
 html[data-theme=dark] body { background: #121212 }
+h1 { position: absolute; top: 0; margin: 0; clip-path: inset(50%) }
 </style>
-</head><body><main></main></body></html>"""
+</head><body><main><h1>A widget</h1></main></body></html>"""
 
 MOUNT = """async ([state, modules]) => {
   const url = URL.createObjectURL(new Blob([state._esm], { type: "text/javascript" }));

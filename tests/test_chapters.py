@@ -15,7 +15,7 @@ from glassformer import contents
 from glassformer.contents import chapter, chapters, folder
 from glassformer.exercises.catalogue import catalogue, of_chapter
 from glassformer.experiments import NAMES, experiment
-from tools import derived
+from tools import derived, notebooks, predictions
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ROOT / "book" / "chapters"
@@ -141,6 +141,19 @@ def test_no_text_says_itself_what_is_derived(one):
 
 
 # The first page and the contents of the site
+
+
+@OF_A_CHAPTER
+def test_the_place_to_stop_that_a_chapter_promises_is_not_in_a_fold(one):
+    cells = notebooks.read_text(derived.text_of(one)).cells
+    folded = {id(cell) for fold in predictions.folds(cells) for cell in fold.cells}
+    (promised, *_), *stops = [
+        (cell.source, id(cell) in folded)
+        for cell in cells
+        if re.search("place to stop|two sittings", cell.source)
+    ] or [("",)]
+    assert not promised or promised.startswith(("#", "*")), "the first to name it is the chapter's beginning"
+    assert [is_folded for _, is_folded in stops] == [False] * bool(promised)
 
 
 def test_wherever_the_first_page_names_a_chapter_it_is_by_its_title():

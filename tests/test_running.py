@@ -27,7 +27,7 @@ def test_without_a_repository_a_page_promises_nothing():
     assert said.startswith("Open it in JupyterLab, or JupyterLab.\n\n**In JupyterLab**")
     assert said.endswith("The end.")
     assert "make lab" in said
-    for promise in ("Binder", "http", "](", "repository", "<"):
+    for promise in ("Binder", "http", "repository", "<"):
         assert promise not in said
 
 
@@ -83,14 +83,20 @@ def test_the_one_setting_is_enough(address, home, has_python, tmp_path, monkeypa
     assert code["source"] == [TEXT]
 
 
-def test_a_page_leads_to_its_practice_only_if_the_site_has_python_for_it():
+def test_a_page_leads_to_its_practice_and_says_whether_the_site_has_python_for_it():
     said = running.on_page(running.HERE, None, PAGE, has_python=True)
     assert "[the practice page](exercises/04-putting-order-in.ipynb) runs Python in your browser" in said
     assert "](" not in running.on_page(running.HERE, None, "notebooks/index.ipynb", has_python=True)
     assert "run Python in your browser" in running.on_page(
         running.HERE, None, "notebooks/index.ipynb", has_python=True
     )
-    assert running.on_page(running.HERE, None, PAGE, has_python=False) == ""
+    assert running.on_page(running.HERE, None, "notebooks/index.ipynb", has_python=False) == ""
+    for home in (None, HOME):
+        said = running.on_page(running.HERE, home, PAGE, has_python=False)
+        assert "no Python for [its practice page](exercises/04-putting-order-in.ipynb)" in said
+        assert "make lab" in said
+        lab = running.binder(HOME, "notebooks/exercises/04-putting-order-in.ipynb")
+        assert (f"[open it on Binder]({lab})" in said) == (home is not None)
 
 
 def test_every_text_can_say_it():

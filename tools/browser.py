@@ -101,7 +101,8 @@ def ensure() -> str | None:
     return found
 
 
-WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+# WCAG 2.2 AA, and what axe recommends beyond it: tables' headers that are not empty, landmarks of different names.
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 @cache
@@ -142,7 +143,7 @@ RUN = """([where, options]) =>
   axe.run(where, { ...options, resultTypes: ["violations"] }).then(({ violations }) => violations)"""
 
 
-def axe_violations(page: Page, rules: list[str] = WCAG) -> list[str]:
+def axe_violations(page: Page, rules: list[str] = RULES) -> list[str]:
     """Lists what axe finds on a page, by rules or by tags of rules: what is wrong, where, and how to fix it.
 
     It leaves out contrast, which takes as long as everything else together: see `contrast_violations`.

@@ -22,8 +22,8 @@ For the writers of texts, these are more than words:
     notebook on Binder and to the repository; on a site that was built in a copy of the project, and in JupyterLab, it
     explains ``make lab``. So a text never names Binder, Colab, ``make lab`` or the repository itself.
 ``{{ practise here }}``
-    On the first page and in any chapter, a sentence of the site that leads to the practice page, if the site has Python
-    for it. Elsewhere it is nothing.
+    In any chapter, a sentence of the site that leads to the practice page, or to JupyterLab if the site has no Python
+    for that page. On the first page, a sentence if it has. Elsewhere it is nothing.
 ``{{ JupyterLab }}``
     The word "JupyterLab" inside a sentence. On the published site it is a link to this very notebook on Binder;
     elsewhere it is only the word.
@@ -256,7 +256,7 @@ def _prompt(exercise: Prose) -> str:
         exercise.stars,
         f"{exercise.minutes} minutes",
         exercise.source,
-        f'stuck? `hint("{exercise.name}")`',
+        f'stuck? `hint("{exercise.name}")`',  # tools/pages/practice.py knows it
     )
     return f"*{' · '.join(facts)}*"
 

@@ -46,9 +46,14 @@ ON_COLAB = (
     " book's package; links to other pages do not work there."
 )
 
+BY_HAND = "open the notebook in JupyterLab, which `make lab` starts in a copy of the project"
 PRACTISE = (
     "**Practise here, now:** [the practice page]({practice}) runs Python in your browser, so there is nothing to "
     "install."
+)
+PRACTISE_ELSEWHERE = (
+    "This copy of the book has no Python for [its practice page]({practice}), which has hints and answers. To have your"
+    " code checked, {how}."
 )
 PRACTICES = "The practice pages, in the last column below, run Python in your browser, so there is nothing to install."
 
@@ -84,7 +89,7 @@ def on_page(markdown: str, repository: str | None, page: str, *, has_python: boo
     def words(found: re.Match[str]) -> str:
         address = binder(repository, page) if repository else None
         if found["here"]:
-            return _practise(page.rpartition("/")[2]) if has_python else ""
+            return _practise(page, repository, has_python=has_python)
         if found["name"]:
             return f"[{found['name']}]({address})" if address else found["name"]
         if address is None:
@@ -96,8 +101,17 @@ def on_page(markdown: str, repository: str | None, page: str, *, has_python: boo
     return MARKED.sub(words, markdown)
 
 
-def _practise(notebook: str) -> str:
-    return PRACTICES if notebook == "index.ipynb" else PRACTISE.format(practice=f"exercises/{notebook}")
+def _practise(page: str, repository: str | None, *, has_python: bool) -> str:
+    folder, _, notebook = page.rpartition("/")
+    if notebook == "index.ipynb":
+        return PRACTICES if has_python else ""
+    practice = f"exercises/{notebook}"
+    if has_python:
+        return PRACTISE.format(practice=practice)
+    on_binder = (
+        f"[open it on Binder]({binder(repository, f'{folder}/{practice}')}), or " if repository else ""
+    )
+    return PRACTISE_ELSEWHERE.format(practice=practice, how=on_binder + BY_HAND)
 
 
 def binder(repository: str, page: str) -> str:

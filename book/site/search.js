@@ -13,6 +13,11 @@
     "Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories.";
   const OWN_TITLE = 100; // more than any score of Sphinx's
 
+  // Sphinx looks words up in these objects, and every object has a "constructor" and a "__proto__".
+  const { terms, titleterms } = Search._index;
+  const bare = { __proto__: null, hasOwnProperty: Object.prototype.hasOwnProperty };
+  for (const index of [terms, titleterms]) Object.setPrototypeOf(index, bare);
+
   /** A question without what only makes it a question, unless nothing else is in it. */
   function topic(query) {
     const words = query.replace(/[?!.]/g, " ").trim().split(/\s+/);
@@ -39,7 +44,6 @@
 
   /** The book's word that is nearest to this one, the more frequent of two; itself if there is none, or the book has it. */
   function nearest(word) {
-    const { terms, titleterms } = Search._index;
     const known = [...Object.keys(titleterms), ...Object.keys(terms)];
     const most = word.length < 4 ? 0 : word.length < 7 ? 1 : 2;
     if (most === 0 || known.some((one) => one.startsWith(word))) return word;

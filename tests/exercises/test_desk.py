@@ -240,11 +240,35 @@ def test_what_is_shown_if_the_page_stops_a_check_is_what_a_notebook_shows(folder
     assert [panel.data() for panel in panels] == [late]
 
 
+def late_at(page, printed):
+    """Returns what the page was told last, before this was printed, about what to show if it stops the worker."""
+    before = page.told[: next(i for i, told in enumerate(page.told) if told.get("text") == printed)]
+    return [told for told in before if told["says"] == "late"][-1]
+
+
 def test_code_that_never_ends_has_a_sentence_of_its_own(page):
     page.ask("print('it would hang here')")
-    late = page.told[0]
-    assert late["says"] == "late"
+    late = late_at(page, "it would hang here\n")
     assert "your code was still running after 5 s and was stopped" in text(late["panel"]["headline"])
+
+
+# It tells the page itself, because what it prints is not shown.
+HANGS = "import sys\n\nsys.tell('own file')\n"
+
+
+@pytest.mark.parametrize(("above", "right"), [("def scores(query, keys): ...\n", False), ("", True)])
+def test_a_file_of_the_readers_that_never_ends_is_named_and_a_right_answer_counts(
+    page, monkeypatch, above, right
+):
+    monkeypatch.setattr(
+        sys, "tell", lambda said: page.told.append({"says": "output", "text": said}), raising=False
+    )
+    page.files = {"my_transformer.py": HANGS + above}
+    softmax = "def softmax(x):\n    e = np.exp(x - x.max(-1, keepdims=True))\n    return e / e.sum(-1, keepdims=True)\n"
+    page.ask(softmax, exercise="attention.softmax", keep="yes")
+    late = late_at(page, "own file")
+    assert "my_transformer.py was still running after 5 s" in text(late["panel"]["headline"])
+    assert late["right"] is right
 
 
 REPLACES = {

@@ -19,8 +19,9 @@ from small_site import build
 
 from glassformer.exercises import commands, hint, reveal
 from glassformer.exercises.record import ENVIRONMENT, Record
-from tools import editor
+from tools import editor, running
 from tools.browser import axe_violations, contrast_violations
+from tools.pages import practice
 from tools.pages.practice import task
 
 PAGE = "notebooks/exercises/03-marbles"
@@ -30,7 +31,7 @@ LONG = "def softmax(a_name_that_is_long, another_name_that_is_long, a_third_name
 CELLS = [
     new_markdown_cell("# 03 · Practice: marbles"),
     new_code_cell(SETUP),
-    new_markdown_cell("## 1 · Scores"),
+    new_markdown_cell('## 1 · Scores\n\n*★ · a paper · stuck? `hint("attention.scores")`*'),
     new_code_cell(f'{STUB}\n\nscores = check("attention.scores", scores)'),
     new_markdown_cell("## 2 · Softmax"),
     new_code_cell(f'{LONG}\n\nsoftmax = check(\n    "attention.softmax", softmax\n)\n# the last line'),
@@ -55,7 +56,7 @@ self.addEventListener("message", ({ data: { do: what, id, request } }) => {
   }
   const { code } = request;
   postMessage({ id, told: { says: "begin", seconds: code?.includes("slowly") ? 3 : 0.2 } });
-  postMessage({ id, told: { says: "late", panel: panel([{ text: "Too slow" }]) } });
+  postMessage({ id, told: { says: "late", panel: panel([{ text: "Too slow" }]), right: code?.includes("right") } });
   if (code?.includes("while True")) {
     setInterval(() => postMessage({ id, told: { says: "output", text: "again " } }), 20);
     return;
@@ -68,12 +69,13 @@ self.addEventListener("message", ({ data: { do: what, id, request } }) => {
     return;
   }
   const link = { text: "chapter 03", link: "../03-attention.ipynb" };
-  const bad = { text: "no link", link: "javascript:alert(1)" };
-  const lines = [["✓", [{ text: "<img src=x onerror=alert(1)> " }, link, bad, { text: "axis", code: true }]]];
+  const elsewhere = ["javascript:alert(1)//x.ipynb", "//evil.example/x.ipynb", "..//evil.example/x.ipynb"];
+  const bad = elsewhere.map((link) => ({ text: "-", link }));
+  const lines = [["✓", [{ text: "<img src=x onerror=alert(1)> " }, link, ...bad, { text: "axis", code: true }]]];
   const answer = panel([{ text: `Asked to ${request.do}` }], { lines, code: JSON.stringify(request) });
   const right = code.includes("right");
   const kept = request.keep === "yes" ? (code.includes("other") ? "different" : "added") : "";
-  const files = { "my_transformer.py": "# mine\\n", "progress.json": "{}" };
+  const files = { "my_transformer.py": "def mine(): ...\\n", "progress.json": "{}" };
   postMessage({ id, answer: { panels: [answer], right, kept, files } });
 });
 """
@@ -215,10 +217,46 @@ def test_the_page_has_a_place_for_each_exercise_that_it_can_check(small):
     assert scores.textarea["aria-label"] == "Your code for exercise 1 · Scores"
     assert "JupyterLab" in in_torch.get_text()
     assert in_torch.textarea is None
-    assert [cell.get_text().split("(")[0].split()[-1] for cell in document.select(".practice-cell")] == [
+    assert [cell.get_text().split("(")[0].split()[-1] for cell in document.select("div.practice-cell")] == [
         "scores",
         "softmax",
     ]
+
+
+def test_there_is_one_way_to_a_hint(visit):
+    line = "p:has-text('a paper')"
+    assert visit().locator(line).inner_text() == "★ · a paper"
+    said = visit(java_script_enabled=False).locator(line).inner_text()
+    assert said == '★ · a paper · stuck? hint("attention.scores")'
+
+
+HOME = "https://github.com/someone/something"
+
+
+@pytest.mark.parametrize("words", [practice.EXERCISES, practice.DESIGN], ids=["exercises", "design"])
+@pytest.mark.parametrize("repository", [None, HOME])
+@pytest.mark.parametrize("has_python", [True, False])
+def test_the_top_says_what_this_copy_can_do(words, repository, has_python):
+    said = practice.what_is_possible(words, repository, PAGE, has_python=has_python)
+    assert ("right here" in said and "your browser runs Python itself" in said) == has_python
+    assert ("has no Python for its pages" in said) != has_python
+    assert ("make python-for-the-page" in said) == (not has_python and repository is None)
+    leads_on = words is practice.DESIGN or not has_python  # to PyTorch, or to any Python
+    assert (f'<a href="{running.binder(HOME, f"{PAGE}.ipynb")}">' in said) == (
+        leads_on and repository is not None
+    )
+    assert ("make lab" in said) == leads_on
+
+
+def test_the_top_is_true_before_a_reader_types(visit, small):
+    expect(visit().locator(".practice-here")).to_contain_text("has no Python for its pages")
+    built = (small / f"{PAGE}.html").read_text(encoding="utf-8")
+    copy = small / f"{PAGE}-with-python.html"
+    copy.write_text(
+        built.replace('class="practice-page"', 'class="practice-page" data-python'), encoding="utf-8"
+    )
+    from_disk = visit(url=copy.as_uri())
+    expect(from_disk.locator(".practice-here")).to_contain_text("a page that was opened from disk")
 
 
 def test_without_javascript_the_page_has_its_cells(visit):
@@ -274,6 +312,37 @@ def test_starting_over_can_be_taken_back_after_a_reload(visit):
     expect(first(page).locator(".cm-content")).to_have_text("mine = 1")
 
 
+WATCHED = """() => {
+  const { setItem } = Storage.prototype;
+  Storage.prototype.setItem = function (...entry) {
+    window.wrote = true;
+    setItem.apply(this, entry);
+  };
+}"""
+
+
+def test_two_tabs_with_one_exercise_lose_nothing(visit):
+    mine = visit()
+    other = mine.context.new_page()
+    other.errors = []
+    other.goto(mine.url)
+    edit(first(other), "other = 1")
+    expect(first(mine).locator("textarea")).to_have_value("other = 1")  # nothing was typed here: it follows
+    edit(first(mine), "mine = 1")
+    expect(first(other).locator(".cm-content")).to_have_text("mine = 1")
+    for page, words in [(other, "in another tab, too"), (mine, "put aside")]:
+        expect(first(page).locator(".practice-note")).to_contain_text(words)
+    other.evaluate(WATCHED)
+    mine.keyboard.type("  # and on")  # what was put aside stays aside
+    expect(first(other).locator(".cm-content")).to_have_text("mine = 1  # and on")
+    assert not other.evaluate("window.wrote")  # or it would take back what has been typed since
+    press(first(other), "Bring it back")
+    assert code(first(other)) == "other = 1"
+    expect(first(mine).locator(".cm-content")).to_have_text("other = 1")
+    press(first(mine), "Bring it back")
+    assert code(first(mine)) == "mine = 1  # and on"
+
+
 CHANGED = """
 const key = "glassformer.code: attention.scores";
 if (!localStorage.getItem(key)) localStorage.setItem(key, JSON.stringify({ stub: "def old(): ...", code: "CODE" }));
@@ -308,7 +377,7 @@ def test_a_verdict_is_text_and_its_links_lead_to_pages(visit):
     press(place, "Check")
     panel = place.locator(".practice-panel")
     expect(panel.locator("strong")).to_have_text("Asked to check")
-    expect(panel).to_contain_text("✓\u00a0<img src=x onerror=alert(1)> chapter 03no linkaxis")
+    expect(panel).to_contain_text("✓\u00a0<img src=x onerror=alert(1)> chapter 03---axis")
     assert panel.locator("img").count() == 0
     assert [link.get_attribute("href") for link in panel.locator("a").all()] == ["../03-attention.html"]
     expect(panel.locator("div > code")).to_have_text("axis")
@@ -336,7 +405,7 @@ def test_python_is_told_what_it_needs(visit):
     request = asked(softmax)
     assert (request["do"], request["keep"]) == ("check", "yes")
     assert request["earlier"] == {"attention.scores": "right = 1"}
-    assert request["files"] == {"my_transformer.py": "# mine\n", "progress.json": "{}"}
+    assert request["files"] == {"my_transformer.py": "def mine(): ...\n", "progress.json": "{}"}
     page.reload()
     expect(first(page)).to_contain_text("You have solved this exercise.")
 
@@ -414,6 +483,11 @@ def test_an_endless_loop_ends_and_the_next_check_works(visit):
     edit(place, "while True: ...")
     press(place, "Check")
     expect(place.locator(".practice-panel")).to_have_text("Too slow")
+    edit(place, "right = 1\nwhile True: ...")  # what hangs comes after the verdict: the reader's own file
+    press(place, "Check")
+    expect(place.locator(".practice-panel")).to_have_text("Too slow")
+    kept = "() => localStorage['glassformer.right: attention.scores']"
+    assert place.page.evaluate(kept) == "right = 1\nwhile True: ..."
     edit(place, "a = 1")
     press(place, "Check")
     assert asked(place)["code"] == "a = 1"
@@ -536,7 +610,7 @@ def test_the_readers_file_can_be_saved_and_opened(visit):
     with page.expect_download() as download:
         press(top, "Download my_transformer.py")
     assert download.value.suggested_filename == "my_transformer.py"
-    assert Path(download.value.path()).read_text("utf-8") == "# mine\n"
+    assert Path(download.value.path()).read_text("utf-8") == "def mine(): ...\n"
     page.evaluate("() => localStorage.setItem('glassformer.file: my_transformer_old/001.py', '# before')")
     press(top, "Download my_transformer.py")
     with page.expect_download() as download:
@@ -552,18 +626,30 @@ def test_the_readers_file_can_be_saved_and_opened(visit):
             [{"name": "my_transformer.py", "mimeType": "text/x-python", "buffer": content}]
         )
 
-    choose(b"# mine\n")
+    choose(b"def mine(): ...\n")
     expect(top.locator(".practice-says")).to_contain_text("already has")
-    choose(b"# another\n")
+    choose(b"def another(): ...\n")
     press(top, "Keep the old one")
-    assert page.evaluate(mine) == "# mine\n"
-    choose(b"# another\n")
+    assert page.evaluate(mine) == "def mine(): ...\n"
+    choose(b"def another(): ...\n")
     press(top, "Replace it")
     expect(top.locator(".practice-says")).to_contain_text("was opened")
-    assert page.evaluate(mine) == "# another\n"
-    choose(b"\x00\xff")
-    expect(top.locator(".practice-says")).to_contain_text("nothing was changed")
-    assert page.evaluate(mine) == "# another\n"
+    assert page.evaluate(mine) == "def another(): ...\n"
+    for refused in (
+        b"\x00\xff",
+        b"def f(): ...\n\x00",
+        b"<html>\ndef f(): ...\n",
+        b"hello",
+        "def é(): ...".encode("latin-1"),
+    ):
+        choose(refused)
+        expect(top.locator(".practice-says")).to_contain_text("nothing was changed")
+        press(top, "Download my_transformer.py")  # so that the next sentence is a new one
+        expect(top.locator(".practice-says")).to_be_empty()
+    assert page.evaluate(mine) == "def another(): ...\n"
+    choose("def f():\n    return '\ufffd'\n".encode())
+    press(top, "Replace it")
+    assert page.evaluate(mine) == "def f():\n    return '\ufffd'\n"
 
 
 def everything(page):

@@ -1,5 +1,7 @@
 """Tests Quiz: right is right, every option explains itself, and a malformed quiz does not load."""
 
+import json
+
 import pytest
 from playwright.sync_api import expect
 from traitlets import TraitError
@@ -77,10 +79,10 @@ def test_a_choice_is_answered_at_once(quiz):
 
 def test_right_at_the_first_try_counts_even_if_one_looks_further(quiz):
     quiz.control("The scores.").check()
-    assert quiz.says == "1 of 2 right, all at the first try."
+    assert quiz.says == "1 of 2 right, 1 at the first try."
     quiz.control("The output, 2*3*4 of it, or 2*3*.").check()
     assert feedback(quiz, 0) == ["✗ No. That needs the values too."]
-    assert quiz.says == "1 of 2 right, all at the first try."
+    assert quiz.says == "1 of 2 right, 1 at the first try."
     quiz.saved()
     assert quiz.widget.first_try() == 1
 
@@ -102,8 +104,8 @@ def test_several_right_options_are_ticked_then_checked(quiz):
     assert quiz.get("answers") == [[], []]
     check.press("Enter")
     assert feedback(quiz, 1) == [
-        "✓ Right. ALiBi: It subtracts from the scores.",
-        "✗ No. RoPE: It rotates queries and keys.",
+        "✓ Right. “ALiBi”: It subtracts from the scores.",
+        "✗ No. “RoPE”: It rotates queries and keys.",
         "1 more applies.",
     ]
     assert quiz.says == "0 of 2 right, 0 at the first try."
@@ -113,11 +115,24 @@ def test_several_right_options_are_ticked_then_checked(quiz):
     quiz.press("RoPE", "Space")
     check.press("Enter")
     assert feedback(quiz, 1) == [
-        "✓ Right. ALiBi: It subtracts from the scores.",
-        "✓ Right. T5: A learned number for each bucket.",
+        "✓ Right. “ALiBi”: It subtracts from the scores.",
+        "✓ Right. “T5”: A learned number for each bucket.",
     ]
     assert quiz.says == "1 of 2 right, 0 at the first try."
     assert quiz.saved() == {"answers": [[], [[0, 1], [0, 1, 2], [0, 2]]]}
+
+
+def test_a_quoted_option_does_not_end_its_sentence(mount):
+    quiz = mount(
+        Quiz.from_toml(SAMPLE.replace('"ALiBi"', '"It is ALiBi."').replace('"T5"', '"T5: *learned.*"'))
+    )
+    for option in ("It is ALiBi.", "T5: learned."):
+        quiz.control(option).check()
+    quiz.root.get_by_role("button", name="Check").press("Enter")
+    assert [line.partition("”")[0] for line in feedback(quiz, 1)] == [
+        "✓ Right. “It is ALiBi",
+        "✓ Right. “T5: learned.",
+    ]
 
 
 def test_checking_nothing_says_what_to_do(quiz):
@@ -149,7 +164,7 @@ def test_answers_come_back_with_the_notebook(mount):
     quiz = Quiz.from_toml(SAMPLE)
     quiz.answers = [[[0]], [[0, 2]]]
     view = mount(quiz)
-    assert view.says == "1 of 2 right, all at the first try."
+    assert view.says == "1 of 2 right, 1 at the first try."
     expect(view.control("The weights.")).to_be_checked()
     assert feedback(view, 0)[0].startswith("✗ No.")
     assert marks(view, 1) == ["✓", "", "✓"]
@@ -213,7 +228,16 @@ def test_answers_that_python_has_come_first(again):
 
 
 def test_what_is_no_answer_is_not_recalled(again):
-    for kept in ("null", "nonsense", '{"asked": 3, "answers": 7}'):
+    asked = [
+        [one["text"], *(option["text"] for option in one["options"])]
+        for one in Quiz.from_toml(SAMPLE).questions
+    ]
+    tampered = (7, [[]], [[[0]], 7], [[["0"]], []], [[[3]], []], [[[-1]], []], [[0], []])
+    for kept in (
+        "null",
+        "nonsense",
+        *(json.dumps({"asked": asked, "answers": answers}) for answers in tampered),
+    ):
         again().page.evaluate(
             "kept => localStorage.setItem('glassformer.quiz: What is `q @ k.T`?', kept)", kept
         )

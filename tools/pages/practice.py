@@ -37,6 +37,7 @@ from glassformer.chapters.ch15.capstone.judge import STAGES
 from glassformer.exercises import catalogue, commands
 from glassformer.exercises.desk import ADAPTER
 from glassformer.exercises.exercise import Exercise
+from tools import running
 from tools.pages import package, places
 from tools.pages.order import PRACTICE
 from tools.pages.places import place
@@ -50,13 +51,14 @@ LIBRARIES = {"torch": "PyTorch"}
 _PROGRESS = "../../book/progress.html"
 START = "# capstone.start()"  # a cell, which a button stands for
 HAS_BUTTON = re.compile(r"\s*(keep\(\w+\)|progress\(.*\))\s*")  # the page keeps a right answer by itself
+STUCK = " · stuck? "  # as tools/derived.py writes it
 MORE_LINES = 3  # of a field, below its stub: room to write
 
 PAGE = """\
-<div class="practice-page" data-chapter="{chapter}" data-setup="{setup}">
-<p>{here} Your browser runs Python itself, and what you write stays in your browser. The commands below are those of \
-JupyterLab. On this page, buttons take their place: if a text says <code>hint(…)</code>, press <strong>Hint</strong>.\
-</p>
+<div class="practice-page" data-chapter="{chapter}" data-setup="{setup}"{python}>
+<p class="practice-here">{here}</p>
+<p>What you write stays in your browser. The commands below are those of JupyterLab. On this page, buttons take their \
+place: if a text says <code>hint(…)</code>, press <strong>Hint</strong>.</p>
 <p id="practice-keys">In a field, <kbd>Ctrl</kbd> + <kbd>Enter</kbd> {enter} your code, and <kbd>Tab</kbd> indents a \
 line. To leave the field by keyboard, press <kbd>Esc</kbd> and then <kbd>Tab</kbd>.</p>
 <div class="practice-buttons">
@@ -65,15 +67,24 @@ line. To leave the field by keyboard, press <kbd>Esc</kbd> and then <kbd>Tab</kb
 </div>
 </div>
 """
-EXERCISES = (
-    "You can do the exercises right here. Write your code in the fields below and press <strong>Check</strong>. "
-    f'<a href="{_PROGRESS}">Your progress</a> lists what you have done.'
-)
-DESIGN = (
-    "You can write your GPT right here, in NumPy. Put all of its code into the one field below, and press "
-    "<strong>Check</strong> at the stage that you are working on. PyTorch does not run in a browser: to use it, and to "
-    "train on a text of your own, open this notebook in JupyterLab (<code>make lab</code> in the folder of the book)."
-)
+# What a reader can do on a page, by whether the site has Python for it
+EXERCISES = {
+    True: "You can do the exercises right here: your browser runs Python itself. Write your code in the fields below "
+    f'and press <strong>Check</strong>. <a href="{_PROGRESS}">Your progress</a> lists what you have done.',
+    False: "This copy of the book has no Python for its pages, so <strong>Check</strong> and <strong>Try it</strong> "
+    "do not work. You can still write in the fields below and ask for hints and answers. To have your code checked, "
+    "{elsewhere}.",
+}
+DESIGN = {
+    True: "You can write your GPT right here, in NumPy: your browser runs Python itself. Put all of its code into the "
+    "one field below, and press <strong>Check</strong> at the stage that you are working on. PyTorch does not run in a "
+    "browser: to use it, and to train on a text of your own, {elsewhere}.",
+    False: "This copy of the book has no Python for its pages, so the buttons that run or check your code do not work. "
+    "You can still write your GPT in the field below and ask for hints. To have it checked, {elsewhere}.",
+}
+ON_BINDER = '<a href="{}">open this notebook on Binder</a>, or '
+IN_A_COPY = "open it in JupyterLab, which <code>make lab</code> starts in a copy of the project"
+TO_ADD_PYTHON = " (If this copy is yours: <code>make python-for-the-page</code> and then <code>make book</code> add Python to it.)"
 TEXTAREA = """\
 <textarea class="practice-field" rows="{rows}" wrap="off" autocomplete="off" autocapitalize="off" spellcheck="false" \
 aria-label="{label}" aria-describedby="practice-keys">{stub}</textarea>
@@ -169,16 +180,34 @@ def add_places(app: Sphinx, doctree: nodes.document) -> None:
     if found is None:
         return
     if any(task(code) for _, code in cells):
-        _add_top(found[1], cells[0], EXERCISES, "checks")
+        _add_top(app, found[1], cells[0], EXERCISES, "checks")
         _add_exercises(cells)
     elif any(call_of_capstone(code) for _, code in cells):
-        _add_top(found[1], cells[0], DESIGN, "runs")
+        _add_top(app, found[1], cells[0], DESIGN, "runs")
         _add_capstone(cells)
 
 
-def _add_top(chapter: str, first: tuple[Any, str], here: str, enter: str) -> None:
+def what_is_possible(words: dict[bool, str], repository: str | None, page: str, *, has_python: bool) -> str:
+    """Returns the sentences at the top of a practice page, in HTML: what a reader of this very site can do there.
+
+    Args:
+        words: the sentences with and without Python in the page.
+        repository: the address of the repository, or None if the project is not published.
+        page: the name of the page, such as ``notebooks/exercises/03-attention``.
+        has_python: whether the site has Python for its practice pages.
+    """
+    on_binder = ON_BINDER.format(escape(running.binder(repository, f"{page}.ipynb"))) if repository else ""
+    said = words[has_python].format(elsewhere=on_binder + IN_A_COPY)
+    return said if has_python or repository else said + TO_ADD_PYTHON
+
+
+def _add_top(app: Sphinx, chapter: str, first: tuple[Any, str], words: dict[bool, str], enter: str) -> None:
     cell, setup = first
-    html = PAGE.format(chapter=chapter, setup=escape(setup), here=here, enter=enter)
+    repository = app.config.html_theme_options.get("repository_url")
+    has_python = package.python() is not None
+    here = what_is_possible(words, repository, app.env.docname, has_python=has_python)
+    python = " data-python" * has_python
+    html = PAGE.format(chapter=chapter, setup=escape(setup), here=here, enter=enter, python=python)
     cell.parent.insert(cell.parent.index(_commands(cell)), place(html=html))
 
 
@@ -234,6 +263,19 @@ def _add_exercises(cells: Sequence[tuple[Any, str]]) -> None:
         else:
             cell["classes"].append("practice-cell")
             _after(cell, _field(asked, exercise, title=cell.parent[0].astext(), keep=asked.function in keeps))
+            _hide_command(cell.parent, asked.name)
+
+
+def _hide_command(section: nodes.Element, name: str) -> None:
+    """Hides the command for a hint, which ends the line below an exercise's title, where a button takes its place."""
+    for command in section.findall(nodes.literal):
+        before: Any = command.parent[command.parent.index(command) - 1]
+        if command.astext() == f'hint("{name}")' and before.astext().endswith(STUCK):
+            before.parent.replace(before, nodes.Text(before.astext().removesuffix(STUCK)))
+            hidden = nodes.inline("", STUCK, classes=["practice-cell"])
+            command.replace_self(hidden)
+            hidden.append(command)
+            return
 
 
 def _commands(first: nodes.container) -> nodes.Node:

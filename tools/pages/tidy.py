@@ -38,7 +38,7 @@ SEARCH_FIELD = re.compile(r'\sid="search-input"')  # the search page has two; no
 PLAIN = ("n", "p", "w")  # Pygments' classes of names, punctuation and blanks
 PLAIN_CODE = re.compile(rf'<span class="(?:{"|".join(PLAIN)})">([^<]*)</span>')
 LINE_BREAK = re.compile(r"\s*\n\s*")
-EMPTY_HEADER = re.compile(r"<th((?: [^>]*)?)>\s*(?:<p>\s*</p>)?\s*</th>")
+EMPTY_HEADER = re.compile(r"<th\b[^>]*>\s*(?:<p>\s*</p>)?\s*</th>")
 
 
 def tidy(page: str) -> str:
@@ -54,7 +54,7 @@ def tidy(page: str) -> str:
         lines = CURVE.sub(_steps, LINE_BREAK.sub(" ", NO_ROTATION.sub("", _readable(own))))
         return COORDINATES.sub(lambda one: LONG_NUMBER.sub(_hundredths, one[0]), lines)
 
-    page = EMPTY_HEADER.sub(r"<td\1></td>", SEARCH_FIELD.sub("", DRAWING.sub(renamed, page)))
+    page = EMPTY_HEADER.sub("<td></td>", SEARCH_FIELD.sub("", DRAWING.sub(renamed, page)))
     return PLAIN_CODE.sub(r"\1", page)
 
 

@@ -7,6 +7,7 @@
 
   const CHANGED = "This exercise has changed since you began it. Your code is as you left it.";
   const ASIDE = "Your code has been put aside. ";
+  const ELSEWHERE = "You changed this exercise in another tab, too, so what you had typed here has been put aside. ";
 
   let editorScript = null; // a promise of whether the editor could be loaded
   function loadEditor() {
@@ -23,6 +24,8 @@
     #editor = null;
     #aside = null; // code that was put aside
     #from; // the stub that the code began from
+    #isMine = false; // whether the reader has typed here what is in the field, and not in another tab
+    #isFollowing = false;
     #note = h("p", { class: "practice-note", role: "status" });
     #restarted;
     /** `enter()` is called if the reader presses Control and Enter, and `restarted()` if they have started over. */
@@ -46,6 +49,8 @@
       const isPlain = ({ ctrlKey, altKey, metaKey }) => !ctrlKey && !altKey && !metaKey;
       place.addEventListener("keydown", (event) => isPlain(event) && event.stopPropagation());
       this.#recall();
+      addEventListener("storage", ({ key }) => key === kept.keyOf(`code: ${name}`) && this.#follow());
+      addEventListener("pageshow", ({ persisted }) => persisted && this.#follow());
       this.#field.addEventListener("input", () => this.#typed(this.#field.value));
       this.#field.addEventListener("pointerdown", loadEditor);
       this.#field.addEventListener("focus", () => this.#edit());
@@ -75,6 +80,12 @@
     }
 
     #typed(code) {
+      if (this.#isFollowing) return; // the other tab keeps it, and may have gone on
+      this.#isMine = true;
+      this.#keep(code);
+    }
+
+    #keep(code) {
       kept.type(this.#name, { stub: this.#from, code, ...(this.#aside !== null && { aside: this.#aside }) });
     }
 
@@ -87,6 +98,22 @@
       if (stub !== this.stub && code !== stub) this.#offerNewStub();
       else if (stub !== this.stub) this.#begin(); // nothing was written
       else this.#offerAside();
+    }
+
+    /** Shows what was typed in another tab, and puts aside what was typed here since: all tabs keep one and the same text. */
+    #follow() {
+      const typed = kept.typed(this.#name);
+      if (!typed) return;
+      const { stub, code, aside } = typed;
+      const now = this.code;
+      const isLost = this.#isMine && code !== now && ![this.stub, aside].includes(now);
+      this.#aside = isLost ? now : (aside ?? null);
+      this.#from = stub;
+      this.#isFollowing = true;
+      if (code !== now) this.#write(code);
+      this.#isFollowing = this.#isMine = false;
+      if (isLost) this.#keep(code);
+      this.#offerAside(isLost ? ELSEWHERE : ASIDE);
     }
 
     #begin() {
@@ -113,7 +140,7 @@
       this.#note.replaceChildren(CHANGED, " ", keep, " ", take);
     }
 
-    #offerAside() {
+    #offerAside(words = ASIDE) {
       if (this.#aside === null) return this.#note.replaceChildren();
       const back = button("Bring it back", () => {
         const now = this.code;
@@ -123,7 +150,7 @@
         this.#offerAside();
         this.focus();
       });
-      return this.#note.replaceChildren(ASIDE, back);
+      return this.#note.replaceChildren(words, back);
     }
 
     /** Puts the editor in the place of the field, as soon as it is loaded. Without it, the field goes on. */

@@ -15,6 +15,7 @@
 
   const kept = {
     complain: () => {}, // called when the browser will not keep something
+    keyOf: (key) => OURS + key, // under which the browser keeps it
     read(key) {
       if (remembered.has(key)) return remembered.get(key);
       try {

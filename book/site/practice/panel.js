@@ -2,7 +2,7 @@
  * All words go into the page as text, never as HTML. */
 (() => {
   "use strict";
-  const TO_NOTEBOOK = /^([\w./-]+)\.ipynb$/; // the only kind of link that a sentence may have
+  const TO_NOTEBOOK = /^((?:\.\.?\/)*\w[\w.-]*(?:\/\w[\w.-]*)*)\.ipynb$/; // the only kind of link that a sentence may have
   const MOODS = ["good", "bad", "plain"];
 
   /** h("button", { class: "small", onclick: go }, "Go"): text children are text, never markup. */
@@ -45,11 +45,11 @@
   }
 
   function table({ caption, heads, rows, closing }) {
-    const head = h("tr", {}, heads.map((cell) => h("th", { scope: "col" }, cell)));
+    const head = h("tr", {}, heads.map((cell) => (cell ? h("th", { scope: "col" }, cell) : h("td"))));
     const body = rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell))));
     return h(
       "div",
-      { class: "practice-panel practice-plain practice-table", role: "region", "aria-label": caption, tabindex: 0 },
+      { class: "practice-panel practice-plain practice-table", role: "group", "aria-label": caption, tabindex: 0 },
       h("table", {}, h("caption", {}, caption), h("thead", {}, head), h("tbody", {}, body)),
       h("div", {}, inline(closing)),
     );

@@ -16,11 +16,24 @@
   const OPENED = `${FILE} was opened. The exercises now use its functions.`;
   const SAME = `This is the ${FILE} that this browser already has.`;
   const BEFORE = `You have replaced functions in ${FILE}. Its earlier versions can be downloaded, too:`;
-  const NOT_TEXT = "This is not a Python file that an exercise could have written, so nothing was changed.";
+  const NOT_OURS = "This is not a Python file with a function that an exercise could have written, so nothing was changed.";
+
+  /** The text of a file in UTF-8, or nothing if it is in another encoding. */
+  function textOf(bytes) {
+    try {
+      return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    } catch {
+      return "";
+    }
+  }
+
+  /** Whether a text may be such a file: it defines something, and does not begin as HTML does. */
+  const isPython = (text) => /^(def|class|async def)\s+\w+/m.test(text) && !/^\s*</.test(text) && !text.includes("\0");
 
   function start() {
     const top = document.querySelector(".practice-page");
-    const { chapter, setup } = top.dataset;
+    const { chapter, setup, python: has } = top.dataset;
+    if (has !== undefined && location.protocol === "file:") top.querySelector(".practice-here").textContent = Python.FROM_DISK;
     const python = new Python({ chapter, setup });
     const results = new Results(top);
     const warning = h("p", { class: "practice-note", role: "status" });
@@ -47,15 +60,14 @@
 
     async function open(file) {
       results.clear();
-      const text = file.size > LIMIT ? "\0" : await file.text();
-      const isText = !text.includes("\0") && !text.includes("\ufffd");
+      const text = file.size > LIMIT ? "" : textOf(await file.arrayBuffer());
       const mine = kept.file(FILE);
       const take = () => {
         kept.files = { [FILE]: text };
         results.clear();
         results.says(OPENED);
       };
-      if (!isText) results.says(NOT_TEXT);
+      if (!isPython(text)) results.says(NOT_OURS);
       else if (mine === text) results.says(SAME);
       else if (mine === null) take();
       else results.offer(OTHER, button("Replace it", take), button("Keep the old one", () => results.clear()));

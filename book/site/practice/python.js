@@ -14,8 +14,7 @@
     "Your browser cannot start Python on a page that was opened from disk. Open the published book instead, or start a local" +
     " server in the folder of these pages with “python -m http.server”. In JupyterLab (“make lab”), all exercises work as well.";
   const NO_PYTHON =
-    "This copy of the book has no Python for its pages. The exercises work in JupyterLab: type “make lab” in the folder of the" +
-    " book. To add Python to this copy, type “make python-for-the-page” and then “make book”.";
+    "This copy of the book has no Python for its pages. Your code is safe, and the top of this page says where you can run it.";
   const NO_NETWORK =
     "Python could not be loaded, because the connection failed. Check your connection, then try again. Your code is safe.";
   const TOO_OLD = "This browser cannot run Python in a page. Try a newer browser, or JupyterLab (“make lab”).";
@@ -39,6 +38,7 @@
   }
 
   class Python {
+    static FROM_DISK = FROM_DISK;
     #about; // { chapter, setup } of the page
     #worker = null;
     #started = null; // a promise, as long as there is a worker or one is being started
@@ -129,7 +129,7 @@
 
     #hear({ told, answer }) {
       if (answer) this.#finish("resolve", answer);
-      else if (told.says === "late") this.#asked.late = told.panel;
+      else if (told.says === "late") this.#asked.late = told;
       else if (told.says === "files") this.#asked.files = told.files;
       else if (told.says === "begin") this.#limit(told.seconds);
       else if (told.says === "end") clearTimeout(this.#clock);
@@ -144,7 +144,7 @@
     #late() {
       const { late, files } = this.#asked;
       this.#end();
-      this.#finish("resolve", { panels: [late], files, isLate: true });
+      this.#finish("resolve", { panels: [late.panel], files, isLate: true, right: late.right ?? false });
       this.#start().catch(() => {}); // so that the next request finds it ready
     }
 

@@ -104,7 +104,8 @@ class Desk:
             return None
         status = ""
         if asked["keep"] != "no":
-            self._tell_late(_FILE_HANGS)
+            why = "So your answer, which is right, is not in it yet."
+            self._tell_late(replace(_FILE_HANGS, lines=[("", why)]), right=True)
             status, panel = commands.kept(function, replace=asked["keep"] == "replace")
             display(panel)
         return {"right": True, "kept": status}
@@ -153,12 +154,13 @@ class Desk:
         name = asked["exercise"]
         stopped = f"`{name}`: your code was still running after {self._seconds:g} s and was stopped"
         why = "Is there a loop whose condition never becomes false?"
-        self._tell_late(Panel(stopped, [("", why)], mood="bad"))
+        self._tell_late(_FILE_HANGS)  # the exercises above may be in it
         functions, changed = functions_now(), []
         with self._time(self._seconds):
             try:
                 try:
                     scope = self._scope(name, asked["earlier"])
+                    self._tell_late(Panel(stopped, [("", why)], mood="bad"))
                     value = _executed(name, asked["code"], scope)
                     if value is not None:
                         self._tell("value", text=_cut(repr(value)))
@@ -196,13 +198,16 @@ class Desk:
 
     # --- what the page is told ---
 
-    def _tell_late(self, panel: Panel) -> None:
-        """Tells what to show, and the files as they are now, in case the page has to stop this worker."""
+    def _tell_late(self, panel: Panel, *, right: bool = False) -> None:
+        """Tells what to show, and the files as they are now, in case the page has to stop this worker.
+
+        If that happens, `right` says that the reader's answer was accepted before.
+        """
         files = self._files()
         if files != self._told:
             self._tell("files", files=files)
             self._told = files
-        self._tell("late", panel=panel.data())
+        self._tell("late", panel=panel.data(), right=right)
 
     @contextlib.contextmanager
     def _time(self, seconds: float) -> Iterator[None]:

@@ -19,7 +19,7 @@ from glassformer import mentions
 BAR = {"good": "#009E73", "bad": "#D55E00", "plain": "#808080"}
 
 # A link to a notebook, [words](address): the only kind of link that a sentence may have.
-_LINK = re.compile(r"\[([^\][]+)\]\(([\w./-]+\.ipynb)\)")
+_LINK = re.compile(r"\[([^\][]+)\]\(((?:\.\.?/)*\w[\w.-]*(?:/\w[\w.-]*)*\.ipynb)\)")
 
 _BOX = "border-left: 4px solid {bar}; padding: 0.2em 0 0.2em 0.9em; margin: 0.4em 0; line-height: 1.5"
 _CODE = "color: inherit; background: none; border: 0; padding: 0"
@@ -109,7 +109,9 @@ class Table:
 
     def _repr_html_(self) -> str:
         left = 'style="text-align: left; white-space: nowrap; padding: 0.15em 1em 0.15em 0"'
-        head = "".join(f'<th scope="col" {left}>{html.escape(cell)}</th>' for cell in self.heads)
+        head = "".join(
+            f'<th scope="col" {left}>{html.escape(cell)}</th>' if cell else "<td></td>" for cell in self.heads
+        )
         body = "".join(
             "<tr>" + "".join(f"<td {left}>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows

@@ -2,7 +2,7 @@
 // or lower than they are; nothing above it moves, and below it the fold opens at the same moment.
 
 import { button, card, grouped, h, onChange, uniqueId, write } from "./kit/kit.js";
-import { rich } from "./kit/rich.js";
+import { quoted, rich } from "./kit/rich.js";
 
 // --- numbers and words -----------------------------------------------------------------------------------------------
 
@@ -48,9 +48,9 @@ export function outcome({ kind, options, digits, unit, answer, committed }) {
     if (!said) return "The list shows the order that came out.";
     return same(committed, answer)
       ? "You put them in this order, and this is how it came out."
-      : "Your order is next to the one that came out.";
+      : "Your order and the one that came out are side by side.";
   }
-  const words = ([value]) => (kind === "choice" ? `“${plain(options[value])}”` : written(value, digits, unit));
+  const words = ([value]) => (kind === "choice" ? quoted(plain(options[value])) : written(value, digits, unit));
   if (answer.length === 0) return said ? `You said ${words(committed)}. What came out is below.` : "What came out is below.";
   if (!said) return sentence(`It came out as ${words(answer)}`);
   const agrees = words(committed) === words(answer);
@@ -65,10 +65,24 @@ const nameOf = (model) => `${model.get("chapter")}/${model.get("name")}`;
 const shelf = (model) => `glassformer.predict: ${nameOf(model)}`;
 const questionOf = (model) => [model.get("question"), ...model.get("options")];
 
+// Whether something that was stored could be the reader's answer to this question; an empty list says that there is none.
+function isAnswer(model, committed) {
+  const [kind, options] = [model.get("kind"), model.get("options")];
+  if (!Array.isArray(committed)) return false;
+  if (committed.length === 0) return true;
+  if (kind === "order") return same([...committed].sort(), options.map((_, i) => i)); // at most 7 options: digits
+  const [x] = committed;
+  if (committed.length > 1) return false;
+  if (kind === "choice") return Number.isInteger(x) && x >= 0 && x < options.length;
+  return Number.isFinite(x) && x >= model.get("low") && x <= model.get("high");
+}
+
+// If what was stored is no answer, whether the reader has seen what came out still counts, because the page has opened its fold.
 export function recall(model) {
   try {
-    const saved = JSON.parse(localStorage.getItem(shelf(model)));
-    return same(saved.asked, questionOf(model)) ? saved : null;
+    const { asked, committed, shown } = JSON.parse(localStorage.getItem(shelf(model)));
+    if (!same(asked, questionOf(model))) return null;
+    return { committed: isAnswer(model, committed) ? committed : [], shown: Boolean(shown) };
   } catch {
     return null;
   }
@@ -221,7 +235,7 @@ function order({ options }, labelledBy) {
       h("button", { class: "gf-button", type: "button", "aria-label": `Move ${plain(text)} ${way}`, onclick: () => move(i, by) }, sign),
     ),
   );
-  const rows = options.map((text, i) => h("li", {}, h("span", {}, rich(text)), h("span", { class: "gf-moves" }, buttons[i])));
+  const rows = options.map((text, i) => h("li", {}, h("div", {}, h("span", {}, rich(text)), h("span", { class: "gf-moves" }, buttons[i]))));
   const place = () => {
     list.replaceChildren(...now.map((i) => rows[i]));
     now.forEach((option, i) => {

@@ -1,7 +1,7 @@
 // Questions with instant feedback. The options are native radio buttons (or check boxes) in a fieldset.
 
 import { button, card, h, onChange, uniqueId } from "./kit/kit.js";
-import { rich } from "./kit/rich.js";
+import { quoted, rich } from "./kit/rich.js";
 
 const rightOnes = (question) => question.options.flatMap((option, i) => (option.correct ? [i] : []));
 
@@ -17,7 +17,7 @@ export function score(questions, answers) {
   if (unanswered(answers)) {
     return n === 1 ? "Not answered yet." : `${n} questions, none answered yet.`;
   }
-  return `${solved} of ${n} right, ${first === solved && first > 0 ? "all" : first} at the first try.`;
+  return `${solved} of ${n} right, ${first === n ? "all" : first} at the first try.`;
 }
 
 function verdict(question, choice) {
@@ -27,7 +27,7 @@ function verdict(question, choice) {
       : h("strong", { class: "gf-no" }, "✗ No. ");
   const explained = choice.map((i) => {
     const { text, why } = question.options[i];
-    return h("p", {}, mark(i), question.multiple && [rich(text), ": "], rich(why));
+    return h("p", {}, mark(i), question.multiple && [rich(quoted(text)), ": "], rich(why));
   });
   const missing = rightOnes(question).filter((i) => !choice.includes(i)).length;
   if (question.multiple && choice.length === 0) return [h("p", {}, "Tick what applies, then check.")];
@@ -94,10 +94,20 @@ export function questionElement(question, number, tried, choose) {
 const shelf = (questions) => `glassformer.quiz: ${questions[0].text}`;
 const asked = (questions) => questions.map(({ text, options }) => [text, ...options.map((option) => option.text)]);
 
+// Whether something that was stored lists the tries for each question, and each try lists options that the question has.
+const areTries = (questions, answers) =>
+  Array.isArray(answers) &&
+  answers.length === questions.length &&
+  questions.every(({ options }, q) => {
+    const isOption = (i) => Number.isInteger(i) && i >= 0 && i < options.length;
+    return Array.isArray(answers[q]) && answers[q].every((choice) => Array.isArray(choice) && choice.every(isOption));
+  });
+
 export function recall(questions) {
   try {
     const saved = JSON.parse(localStorage.getItem(shelf(questions)));
-    return JSON.stringify(saved.asked) === JSON.stringify(asked(questions)) ? saved.answers : null;
+    const isSame = JSON.stringify(saved.asked) === JSON.stringify(asked(questions));
+    return isSame && areTries(questions, saved.answers) ? saved.answers : null;
   } catch {
     return null;
   }

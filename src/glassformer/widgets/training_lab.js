@@ -151,7 +151,7 @@ function render({ model, el }) {
   const curve = learningCurve({ choose: (loss) => setAll(model, { guess: nearestGuess(loss) }) });
   const key = h("p", { class: "gf-panel-title" });
   const caption = h("p", { class: "gf-panel-title" });
-  const paper = h("div", { class: "gf-paper gf-lab-paper", tabindex: 0, role: "region", "aria-label": "What the model writes" });
+  const paper = h("div", { class: "gf-paper gf-lab-paper", tabindex: 0, role: "group", "aria-label": "What the model writes" });
   const facts = h("dl", { class: "gf-lab-facts" });
   view.drawing.append(
     h(

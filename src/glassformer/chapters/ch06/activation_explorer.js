@@ -253,7 +253,7 @@ function render({ model, el }) {
   const readout = h(
     "table",
     { class: "gf-readout" },
-    h("thead", {}, h("tr", {}, ["", "value", "slope"].map((text) => h("th", { scope: "col" }, text)))),
+    h("thead", {}, h("tr", {}, h("td"), ["value", "slope"].map((text) => h("th", { scope: "col" }, text)))),
     h("tbody", {}, NAMES.map((name) => read[name].row), h("tr", {}, h("th", { scope: "row" }, "exact − tanh"), difference)),
   );
   const curves = h(

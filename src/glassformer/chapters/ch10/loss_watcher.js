@@ -277,7 +277,7 @@ function render({ model, el }) {
   };
   for (const name of ["pointerdown", "pointermove"]) curve.element.addEventListener(name, point);
   const [key, caption] = [1, 2].map(() => h("p", { class: "gf-panel-title" }));
-  const paper = h("div", { class: "gf-paper gf-loss-paper", tabindex: 0, role: "region", "aria-label": "What the model writes" });
+  const paper = h("div", { class: "gf-paper gf-loss-paper", tabindex: 0, role: "group", "aria-label": "What the model writes" });
   view.drawing.append(
     h(
       "div",

@@ -108,7 +108,7 @@ function mapOf({ text, weights }, title) {
 function render({ model, el }) {
   const view = frame(el, {
     title: "The clinic: what is wrong with this model?",
-    hint: "Look at the curves and the text. Order tests, cheap ones first: a cost of 1 means a few forward passes, 2 a gradient, and 3 a training or someone else’s code. Then choose a diagnosis. You can choose again.",
+    hint: "Look at the curves and the text. Order tests with the buttons that name them, cheap ones first: a cost of 1 means a few forward passes, 2 a gradient, and 3 a training or someone else’s code. Then choose a diagnosis. You can choose again.",
   });
   view.drawing.setAttribute("role", "group");
   const patients = model.get("_patients");
@@ -163,7 +163,7 @@ function render({ model, el }) {
       "div",
       { class: "gf-panel-cell" },
       h("p", { class: "gf-panel-title", id }, title),
-      h("div", { class: "gf-paper gf-clinic-paper", tabindex: 0, role: "region", "aria-labelledby": id }, text.replaceAll("\n", "⏎\n")),
+      h("div", { class: "gf-paper gf-clinic-paper", tabindex: 0, role: "group", "aria-labelledby": id }, text.replaceAll("\n", "⏎\n")),
     );
   };
 
@@ -174,9 +174,11 @@ function render({ model, el }) {
       const act = () => {
         if (!model.get("ordered")[p].includes(test.name)) changed("ordered", p, (names) => [...names, test.name]);
       };
-      const order = h("button", { type: "button", class: "gf-button", onclick: act, "aria-label": `Order, cost ${test.cost}: ${test.text}` }, `Cost ${test.cost}`);
+      const label = [test.name, `cost ${test.cost}`];
+      const named = { "aria-label": `${label.join(", ")}: ${test.text}` };
+      const order = h("button", { type: "button", class: "gf-button", onclick: act, ...named }, h("code", {}, label[0]), h("span", {}, label[1]));
       const result = h("span", { class: "gf-clinic-result" });
-      return { test, order, result, element: h("li", {}, order, h("span", {}, h("code", {}, test.name), ": ", test.text, " ", result)) };
+      return { test, order, result, element: h("li", {}, order, h("span", {}, test.text, " ", result)) };
     });
     return rows.map(({ element }) => element);
   }
@@ -252,7 +254,7 @@ function render({ model, el }) {
     hold(review, [JSON.stringify([model.get("answers"), model.get("ordered")])], () =>
       h(
         "div",
-        { class: "gf-table", role: "region", tabindex: 0, "aria-label": "Review" },
+        { class: "gf-table", role: "group", tabindex: 0, "aria-label": "Review" },
         h(
           "table",
           {},

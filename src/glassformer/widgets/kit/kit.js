@@ -138,10 +138,10 @@ function tableElement({ caption, headers, rows }) {
   const body = (typeof rows === "function" ? rows() : rows).map((row) =>
     h("tr", {}, row.map((cell, i) => (i ? h("td", {}, String(cell)) : h("th", { scope: "row" }, String(cell))))),
   );
-  const head = headers.map((text) => h("th", { scope: "col" }, text));
+  const head = headers.map((text) => (text ? h("th", { scope: "col" }, text) : h("td")));
   return h(
     "div",
-    { class: "gf-table", role: "region", tabindex: 0, "aria-label": caption },
+    { class: "gf-table", role: "group", tabindex: 0, "aria-label": caption },
     h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)),
   );
 }

@@ -2,6 +2,9 @@
 
 import { h } from "./kit.js";
 
+// A text that a sentence quotes, without the full stop that would end the sentence in its middle.
+export const quoted = (text) => `“${text.replace(/(?<!\.)\.$/, "")}”`;
+
 export function rich(text) {
   return text.split(/(`[^`]+`|(?<!\w)\*[^\s*][^*]*\*(?!\w))/).map((part) => {
     if (/^`.+`$/.test(part)) return h("code", {}, part.slice(1, -1));
