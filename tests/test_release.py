@@ -77,3 +77,17 @@ def test_a_release_is_made_of_the_last_commit_and_of_a_built_site(tmp_path, monk
     assert [name for name in names[".zip"] if not name.endswith("/")] == [
         "glassformer-v0.3.0-site/index.html"
     ]
+
+
+def test_a_job_that_may_write_runs_nothing_that_was_installed_and_no_checkout_keeps_its_token():
+    writers = []
+    for path in (release.ROOT / ".github" / "workflows").glob("*.yml"):
+        workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert set(workflow["permissions"].values()) == {"read"}
+        for name, job in workflow["jobs"].items():
+            checkouts = [one for one in job["steps"] if one.get("uses", "").startswith("actions/checkout@")]
+            assert all(one["with"]["persist-credentials"] is False for one in checkouts), (path.name, name)
+            if "write" in job.get("permissions", {}).values():
+                writers.append(name)
+                assert checkouts == []  # so there is nothing of ours to run, either
+    assert sorted(writers) == ["publish", "release"]

@@ -294,3 +294,66 @@ def test_other_settings_of_python_last_for_one_request(page):
     page.ask(f"{sets}print(os.getcwd(), np.ones(1) / 3)\nsys.stdout = None\n{PLAIN}")
     assert [told["text"] for told in page.tells("output")] == ["/ [0.33]\n"]
     assert (os.getcwd(), sys.getrecursionlimit(), np.get_printoptions(), sys.stdout) == was
+
+
+# --- what the reader's code leaves in the folder ---
+
+FILES = "import contextlib, os, shutil\nfrom pathlib import Path\n"
+DEEP = "Path('d/' * 60).mkdir(parents=True); Path('d/' * 60 + 'a.py').write_text('1')"
+LEAVES = {  # code, and the name that the page is told it does not keep
+    "a file two folders deep": (
+        "Path('runs/first').mkdir(parents=True); Path('runs/first/a.json').write_text('1')", "",
+    ),
+    "other encodings": (
+        "Path('a.json').write_bytes('ä'.encode('utf-16')); Path('b.py').write_bytes(b'\\xe4')", "`b.py`",
+    ),
+    "half a surrogate": ("Path('a.json').write_bytes(b'\\xed\\xa0\\xbd')", "`a.json`"),
+    "folders called like files": ("[Path(n).mkdir() for n in ('x.py', 'y.json', 'my_transformer.py')]", ""),
+    "links to themselves": ("os.symlink('a.json', 'a.json'); os.symlink('.', 'again')", "`a.json`"),
+    "a link out": ("os.symlink('/etc/passwd', 'a.py'); os.symlink('/', 'out')", "`a.py`"),
+    "a pipe": ("os.mkfifo('a.json')", "`a.json`"),
+    "a large file": ("Path('log.json').write_text('x' * 5_100_000)", "`log.json`"),
+    "many files": ("[Path(f'{i:04}.json').write_text('1') for i in range(2000)]", "`0100.json`"),
+    "a deep folder": (DEEP, "`d/d/d/d/d/d/d/d/d`"),
+    "names": ("Path('a\\nb.py').write_text('1'); Path(os.fsdecode(b'\\xff.py')).write_text('2')", "`a?b.py`"),
+    "no folder": ("shutil.rmtree(os.getcwd())", ""),
+    "a file for the folder": ("d = os.getcwd(); shutil.rmtree(d); Path(d).write_text('1')", ""),
+    "nothing of the reader's": ("os.remove('my_transformer.py'); shutil.rmtree('my_transformer_old')", ""),
+}  # fmt: skip
+MINE = {
+    "my_transformer.py": "x = 1\n",
+    "my_transformer_old/001.py": "x = 0\n",
+    "progress.json": '{"exercises": {"a.b": {"done": true}}}',
+}
+
+
+@pytest.mark.parametrize("what", LEAVES)
+def test_whatever_the_code_leaves_the_answer_comes_and_the_readers_files_stay(page, folder, what):
+    code, unkept = LEAVES[what]
+    page.files = MINE
+    for _ in range(2):  # in the same worker, on what the first one left
+        right = page.ask(f"{FILES}with contextlib.suppress(OSError):\n    {code}\n{RIGHT}", keep="yes")
+        assert (right["right"], right["kept"]) == (True, "added")
+        said = [one for one in headlines(right) if "does not keep" in one]
+        assert len(said) == bool(unkept)
+        assert unkept.strip("`") in "".join(said)
+        assert MINE["my_transformer.py"] in page.files["my_transformer.py"]
+        assert page.files["my_transformer_old/001.py"] == MINE["my_transformer_old/001.py"]
+        assert {"a.b", "attention.scores"} <= json.loads(page.files["progress.json"])["exercises"].keys()
+        page.files["my_transformer.py"] = MINE["my_transformer.py"]
+    other = Page(folder.with_name("other"))  # a new worker, and what it leaves in turn
+    other.files = page.files
+    assert other.ask(RIGHT, keep="no")["right"]
+    assert other.files.keys() == page.files.keys()
+
+
+def test_what_code_wrote_is_there_for_the_next_request_and_names_that_lead_out_are_not_written(page, folder):
+    page.files = dict.fromkeys(("../../x.py", "/tmp/glassformer-no.py", "..", "", "\0.py", "a/../c.py"), "1")
+    page.files |= {f"{'d/' * 60}x.py": "1", "n" * 300 + ".py": "1", "l.json": "x" * 10**7}
+    page.files |= {"a/b.json": "2", "half.json": "\ud83d"}
+    page.ask(
+        "from pathlib import Path\nPath('a/b.json').read_text(), len([*Path('.').rglob('*.*')])", do="try"
+    )
+    assert page.tells("value")[0]["text"] == "('2', 3)"
+    assert {path.name for path in folder.parent.parent.rglob("*.*")} == {"b.json", "c.py", "half.json"}
+    assert not os.path.exists("/tmp/glassformer-no.py")

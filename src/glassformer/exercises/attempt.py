@@ -156,7 +156,7 @@ def altered(before: Sequence[str], changed: Sequence[str]) -> list[str]:
         were = "has been replaced. Restart the kernel to get the original back."
         if len(before) > 1:
             were = "have been replaced. Restart the kernel to get the originals back."
-        said.append(f"In this notebook, {_listed(before)} {were}")
+        said.append(f"In this notebook, {listed(before)} {were}")
     if changed:
         said.append(restored(changed))
     return said
@@ -165,10 +165,11 @@ def altered(before: Sequence[str], changed: Sequence[str]) -> list[str]:
 def restored(changed: Sequence[str], by: str = "function") -> str:
     """Returns the sentence on what the learner's function, or other code, changed in the session."""
     now = "it has" if len(changed) == 1 else "they have"
-    return f"Your {by} changed {_listed(changed)}; {now} been restored."
+    return f"Your {by} changed {listed(changed)}; {now} been restored."
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Returns up to four names, separated by commas."""
     return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
 
 

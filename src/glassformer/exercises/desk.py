@@ -14,6 +14,7 @@ import linecache
 import os
 import re
 import shutil
+import stat
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from . import commands, own_file, record
-from .attempt import restored
+from .attempt import listed, restored
 from .catalogue import find, of_chapter
 from .showing import Shown, display, shown_by
 from .surroundings import as_it_was, functions_now, put_functions
@@ -35,10 +36,13 @@ CAPSTONE = "capstone"  # in a request, this is the exercise whose answer is a wh
 ADAPTER = "Mine"  # the class that it defines
 MOST_OUTPUT = 20_000  # characters; an endless loop that prints must not fill the page
 
+# What a page keeps of the files that the reader's code writes: their suffixes, how many, bytes in all, nested folders
+SUFFIXES, MOST_FILES, MOST_BYTES, DEEPEST = (".py", ".json"), 100, 1_000_000, 8
 _FILE_HANGS = Panel(
     f"`{own_file.MODULE}.py` was still running after {own_file.SECONDS:g} s and was stopped", mood="bad"
 )
 _NAMES = {own_file.ENVIRONMENT: f"{own_file.MODULE}.py", record.ENVIRONMENT: "progress.json"}
+_OWN = re.compile(rf"{own_file.MODULE}\.py|{own_file.MODULE}_old/\d+\.py|progress\.json")
 
 
 class Desk:
@@ -69,8 +73,7 @@ class Desk:
         self._chapter, self._setup, self._seconds = chapter, setup, seconds
         self._tell = lambda says, **facts: tell(json.dumps({"says": says, **facts}))
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        os.chdir(folder)
+        self._enter()
         os.environ.update({variable: str(folder / name) for variable, name in _NAMES.items()})
         sys.path.append(str(folder))  # last, as in a notebook
 
@@ -89,8 +92,14 @@ class Desk:
             shown_by(page), time_kept_by(self._time), _without_input(), _new_main(), self._output(), as_it_was()
         ):  # fmt: skip
             found = _ACTS[asked["do"]](self, asked) or {}
-        nothing = {"right": False, "kept": "", "code": ""}
-        return json.dumps({"panels": panels, "files": self._files(), **nothing, **found})
+        nothing, files = {"right": False, "kept": "", "code": ""}, self._files()
+        if self._left:
+            said = Panel(
+                f"Your browser does not keep {listed(self._left)}: of the files that your code writes, it keeps up to "
+                f"{MOST_FILES} that end in {' or '.join(SUFFIXES)}, with {MOST_BYTES:,} bytes of UTF-8 text in all."
+            )
+            panels.append(said.data())
+        return json.dumps({"panels": panels, "files": files, **nothing, **found})
 
     # --- what can be asked for ---
 
@@ -203,6 +212,7 @@ class Desk:
 
         If that happens, `right` says that the reader's answer was accepted before.
         """
+        self._put_back()
         files = self._files()
         if files != self._told:
             self._tell("files", files=files)
@@ -227,24 +237,74 @@ class Desk:
 
     # --- the reader's files ---
 
+    def _enter(self) -> None:
+        """Goes to the folder, and makes it anew if the reader's code has removed or replaced it."""
+        if not self._folder.is_dir():
+            _remove(self._folder)
+            self._folder.mkdir(parents=True)
+        os.chdir(self._folder)
+
     def _put(self, files: Mapping[str, str]) -> None:
-        for path in self._paths():
-            path.unlink()
+        """Writes the page's files in place of those that are here, which may be anything that code can leave."""
+        self._enter()
+        for path in list(self._paths()):
+            _remove(path)
+        room = _Room()
         for name, text in files.items():
-            path = self._folder / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(text.encode())
+            data = text.encode(errors="surrogatepass")
+            if room.takes(name, len(data)):
+                self._write(name, data)
         # The file may be another one now, and Python would compare only its size and the second of its last change.
         sys.modules.pop(own_file.MODULE, None)
         shutil.rmtree(self._folder / "__pycache__", ignore_errors=True)
         importlib.invalidate_caches()
 
-    def _files(self) -> dict[str, str]:
-        """Returns the reader's file, earlier versions of it, and the record of progress."""
-        return {str(path.relative_to(self._folder)): path.read_bytes().decode() for path in self._paths()}
+    def _write(self, name: str, data: bytes) -> None:
+        """Writes a file, unless its name leads out of the folder or cannot be used."""
+        path = self._folder / name
+        with contextlib.suppress(OSError, RuntimeError):  # an old Python's RuntimeError: a link to itself
+            if path.parent.resolve().is_relative_to(self._folder.resolve()):
+                _remove(path)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
 
-    def _paths(self) -> list[Path]:
-        return [path for path in sorted(self._folder.rglob("*")) if path.suffix in (".py", ".json")]
+    def _put_back(self) -> None:
+        """Writes the reader's file, its earlier versions and the record again where the reader's code removed them.
+
+        Otherwise a right answer would begin a new file, which the page would keep in place of the old one.
+        """
+        if not self._folder.is_dir():
+            self._enter()
+        for name, text in self._told.items():
+            if _OWN.fullmatch(name) and not os.path.isfile(self._folder / name):
+                self._write(name, text.encode(errors="surrogatepass"))
+
+    def _files(self) -> dict[str, str]:
+        """Returns the reader's file, earlier versions of it, the record of progress, and what the reader's code wrote.
+
+        Afterwards `_left` names what cannot be kept.
+        """
+        files, self._left, room = {}, [], _Room()
+        for path in self._paths():
+            name = path.relative_to(self._folder).as_posix()
+            with contextlib.suppress(OSError, ValueError):
+                found = path.lstat()
+                if stat.S_ISREG(found.st_mode) and room.takes(name, found.st_size):
+                    files[name] = path.read_bytes().decode()
+                    continue
+            shown = "".join(one if one.isprintable() and one != "`" else "?" for one in name)
+            self._left.append(f"`{shown[:60]}`")
+        return files
+
+    def _paths(self) -> Iterator[Path]:
+        """Yields what is called like a file that a page keeps, and folders that are too deep to look into."""
+        for folder, folders, names in os.walk(self._folder):
+            here = Path(folder)
+            yield from (here / name for name in sorted(names) if Path(name).suffix in SUFFIXES)
+            folders.sort()
+            if len(here.relative_to(self._folder).parts) == DEEPEST:
+                yield from (here / name for name in folders)
+                folders.clear()
 
 
 _ACTS: dict[str, Callable[[Desk, Mapping[str, Any]], dict[str, Any] | None]] = {
@@ -254,6 +314,23 @@ _ACTS: dict[str, Callable[[Desk, Mapping[str, Any]], dict[str, Any] | None]] = {
     "built": Desk._built,
     "start": Desk._start,
 }
+
+
+class _Room:
+    """The room that a page has for files: the reader's own always fit, those that their code writes up to a limit."""
+
+    def __init__(self) -> None:
+        self.files, self.bytes = MOST_FILES, MOST_BYTES
+
+    def takes(self, name: str, size: int) -> bool:
+        """Returns whether a file of that size fits, and if so, takes the room that it needs."""
+        can = Path(name).suffix in SUFFIXES and name.isprintable() and name.count("/") <= DEEPEST
+        if not can or size > MOST_BYTES or _OWN.fullmatch(name):
+            return can and size <= MOST_BYTES
+        fits = self.files > 0 and size <= self.bytes
+        if fits:
+            self.files, self.bytes = self.files - 1, self.bytes - size
+        return fits
 
 
 class _Output(io.TextIOBase):
@@ -279,6 +356,15 @@ class _Output(io.TextIOBase):
         if self._line:
             self._tell(self._line)
             self._line = ""
+
+
+def _remove(path: Path) -> None:
+    """Removes a file, a folder or a link, if there is one and it can be removed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def _file(name: str) -> str:
