@@ -43,7 +43,10 @@ def test_a_test_that_stops_with_an_error_has_caught_the_mistake():
     for run in stored("clinic", bug="padding-on-queries"):
         raised = {test for test, passed in run.found["passed"].items() if passed is None}
         assert raised == {"shapes", "future", "order", "cache"}
-        assert {test for test, passed in run.found["passed"].items() if passed is False} == {"again", "parity"}
+        assert {test for test, passed in run.found["passed"].items() if passed is False} == {
+            "again",
+            "parity",
+        }
     tests = ["shapes", "again", "future", "order", "cache", "parity"]
     assert [test for test in TESTS if "padding-on-queries" in caught()[test]] == tests
 

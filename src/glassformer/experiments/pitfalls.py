@@ -57,7 +57,7 @@ DRAWN = "drawn"  # the only model without zero_init: all its weights are drawn a
 IN_NUMPY_ALONE = [name for name, bug in BUGS.items() if bug.rooms == ("scratch",)]
 NEEDS = dict.fromkeys(IN_NUMPY_ALONE, "in NumPy") | {
     "positions-late": "learned",  # an encoding that adds positions to the token vectors
-    "tokens-unscaled": "sinusoidal",  # the model of 2017, which has the factor
+    "tokens-unscaled": "sinusoidal",  # a model whose token vectors have a factor
     "t5-sign": "t5",
     "dropout-in-evaluation": "dropout",
     "residual-dropped": DRAWN,  # without a residual, a zero output would stay zero

@@ -23,7 +23,7 @@ left.case(
 )
 left.case("drawn at 0.02, without a factor", 0.02, 1.0, part=_SHARE, want=0.0004 / 0.5004)
 left.also(0.02, 1.0, part=_FACTOR, want=25 * math.sqrt(2))
-left.case("with the factor of 2017, for a width of 64", 0.02, 8.0, want=(0.0256 / 0.5256, 25 * math.sqrt(2)))
+left.case("drawn at 0.02, with a factor of √64", 0.02, 8.0, want=(0.0256 / 0.5256, 25 * math.sqrt(2)))
 left.case("at that factor, half of the sum", 0.1, math.sqrt(50.0), want=(0.5, math.sqrt(50.0)))
 left.also(0.3, 2.5, want=(0.5625 / 1.0625, math.sqrt(0.5) / 0.3))
 
