@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import fields
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
@@ -616,7 +617,8 @@ def _config(name: str, ignore: Collection[str] = ()) -> ModelConfig:
     text = text_in(path, BYTES["JSON"])
     with _about(path):
         given = json_object(text, "the file")
-        if "model_type" not in given and len({"context_length", "d_model", "n_heads"} & {*given}) > 1:
+        ours = "context_length" in given or given.keys() <= {field.name for field in fields(ModelConfig)}
+        if "model_type" not in given and ours:
             return ModelConfig.from_json(text)
         given = without(given, ignore)
         unknown = unknown_keys(given)
