@@ -123,7 +123,8 @@ def test_errors_say_what_is_wrong_in_one_line(arguments, said):
         (b'{"a": "\xe9"}', "is not in UTF-8: byte 7 is 0xe9"),
         (b"\x1b[31m", "is not JSON"),
         (b"[" * 100_000, "is nested deeper than 64"),
-        (b'{"a\\u001b\\nb": 1}', "has no field"),
+        (b'{"a\\u001b\\nb": 1}', "model_type is missing"),
+        (b'{"context_length": 1, "a\\u001b\\nb": 1}', "has no field"),
     ],
 )
 def test_params_of_a_file_that_is_none(tmp_path, content, said):

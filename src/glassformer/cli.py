@@ -4,9 +4,11 @@ import contextlib
 import io
 import math
 import os
+import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import fields
 from enum import StrEnum
 from itertools import chain, pairwise
 from pathlib import Path
@@ -143,6 +145,14 @@ class Room(StrEnum):
 
 
 RoomOption = Annotated[Room, typer.Option(help="NumPy (scratch) or PyTorch (nn).")]
+IgnoreOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY",
+        help="Read a config.json of Hugging Face, and its generation_config.json, as if they did not have this key; "
+        "may be repeated.",
+    ),
+]
 Model = Annotated[
     str,
     typer.Argument(
@@ -154,9 +164,9 @@ Model = Annotated[
 
 
 @app.command()
-def params(model: Model) -> None:
+def params(model: Model, ignore: IgnoreOption = None) -> None:
     """Count the parameters of a model, part by part: gpt2, gpt2-xl, bert-base, t5-base, llama-2-7b and others."""
-    config = _config(model)
+    config = _config(model, ignore or ())
     _show(config.parameter_count())
     if model in PUBLISHED | TEACHING:
         entry = published(model)
@@ -267,6 +277,7 @@ def generate(
         bool, typer.Option(help="Continue past the model's context length, forgetting the beginning.")
     ] = False,
     room: RoomOption = Room.scratch,
+    ignore: IgnoreOption = None,
 ) -> None:
     r"""Continue a text with a model and print it as it grows; an encoder–decoder reads the prompt and answers.
 
@@ -295,7 +306,7 @@ def generate(
                 f"--beams {beams} searches for the likeliest text without drawing: leave out {options}"
             )
 
-    opened = _opened(model, room)
+    opened = _opened(model, room, ignore or ())
     config = opened.model.config
     reads = config.family == "encoder-decoder"
     if reads and prompt is None:
@@ -524,11 +535,11 @@ class Opened(NamedTuple):
     stop_ids: list[int]
 
 
-def _opened(name: str, room: Room) -> Opened:
+def _opened(name: str, room: Room, ignore: Collection[str]) -> Opened:
     """Returns the model of that name or in that folder. The book's own names come first: ./dates is a folder."""
     from glassformer import checkpoints, huggingface, model_files, shipped
     from glassformer.decoding import IncrementalDecoder
-    from glassformer.huggingface.files import CONFIG, TOKENIZER
+    from glassformer.huggingface.files import CONFIG, TOKENIZER, instead
     from glassformer.text import library_errors, tokenizer_from_json
 
     if name in shipped.NAMES:
@@ -537,7 +548,10 @@ def _opened(name: str, room: Room) -> Opened:
         config, tokenizer, weights, _ = model_files.load(name)
         return _ours(checkpoints.model_of(config, weights, room=room.value), tokenizer)
     if Path(name).is_dir() and not (Path(name) / CONFIG).exists():
-        checkpoint = checkpoints.load(name)
+        try:
+            checkpoint = checkpoints.load(name)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{error}{instead(Path(name))}") from error
         if checkpoint.tokenizer is None:
             raise ValueError(f"{name} has no tokenizer: it was trained without one")
         with _about(f"{name}, {checkpoints.TOKENIZER}"):
@@ -545,10 +559,10 @@ def _opened(name: str, room: Room) -> Opened:
         with _about(name):
             built = checkpoints.model_of(checkpoint.model_config, checkpoint.best, room=room.value)
         return _ours(built, tokenizer)
-    built = huggingface.load(name, room=room.value)
+    built = huggingface.load(name, room=room.value, ignore=ignore)
     tokenizer = huggingface.tokenizer(name)
-    stop_ids = huggingface.stop_ids(name)
-    start_id = huggingface.start_id(name) if built.config.family == "encoder-decoder" else 0
+    stop_ids = huggingface.stop_ids(name, ignore=ignore)
+    start_id = huggingface.start_id(name, ignore=ignore) if built.config.family == "encoder-decoder" else 0
 
     def encode(text: str) -> list[int]:
         with library_errors(f"{name}, {TOKENIZER}"):
@@ -603,21 +617,31 @@ def _ours(model: Any, tokenizer: Any) -> Opened:
     return Opened(model, tokenizer.encode, decode, incremental, special.get("start", 0), stop_ids)
 
 
-def _config(name: str) -> ModelConfig:
+def _config(name: str, ignore: Collection[str] = ()) -> ModelConfig:
     """Returns the configuration with that name, in that file, or in the config.json of that folder.
 
-    A JSON file is a `ModelConfig` or, if it states its `model_type`, a config.json of Hugging Face.
+    A JSON file is a `ModelConfig` or a config.json of Hugging Face, whose keys that are not known are named.
     """
     from glassformer import model_files
-    from glassformer.huggingface import config_from_hf
-    from glassformer.huggingface.files import CONFIG
+    from glassformer.huggingface import config_from_hf, unknown_keys
+    from glassformer.huggingface.files import CONFIG, instead
+    from glassformer.huggingface.folders import OF_WINDOWS
+    from glassformer.huggingface.keys import said, without
+    from glassformer.untrusted_files import seems
 
     path = Path(name)
     if path.is_dir():
         path = path / CONFIG
+        if not path.exists():
+            raise FileNotFoundError(f"{path} is missing{instead(path.parent)}")
     elif name.endswith(model_files.ENDING):
         return model_files.load(path).config
+    elif path.is_file() and not name.endswith(".json"):
+        what = seems(path)
+        raise ValueError(f"{name} is {what or 'no .json file'}: name the model's {CONFIG}, or its folder")
     elif not name.endswith(".json"):
+        if re.search(OF_WINDOWS, name):
+            raise FileNotFoundError(f"{name} is a path as Windows writes it, and nothing is there")
         if "/" in name or os.sep in name:
             raise FileNotFoundError(
                 f"{name} is neither a folder nor a .json file here, nor a published model"
@@ -626,4 +650,17 @@ def _config(name: str) -> ModelConfig:
     text = text_in(path, BYTES["JSON"])
     with _about(path):
         given = json_object(text, "the file")
-        return config_from_hf(given) if "model_type" in given else ModelConfig.from_json(text)
+        ours = "context_length" in given or given.keys() <= {field.name for field in fields(ModelConfig)}
+        if "model_type" not in given and ours:
+            return ModelConfig.from_json(text)
+        given = without(given, ignore)
+        unknown = unknown_keys(given)
+        config = config_from_hf(given, ignore=unknown)
+        if unknown:
+            many = len(unknown) > 1
+            typer.echo(
+                f"warning: {path}: {said(given, unknown)} {'are' if many else 'is'} not known here and may change "
+                f"what the model computes; the model is taken without {'them' if many else 'it'}",
+                err=True,
+            )
+        return config

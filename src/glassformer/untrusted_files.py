@@ -29,6 +29,42 @@ LARGEST_WEIGHT = 1e19  # the square of a larger one overflows float32 and leads 
 DIGITS = 400  # a whole number with more digits is too large
 
 
+SIGNS = (
+    (
+        b"version https://git-lfs",
+        "a pointer of Git LFS in place of the file itself, which `git lfs pull` fetches",
+    ),
+    (b"<!DOCTYPE html", "a web page: download the file itself, not the page that shows it"),
+    (b"<html", "a web page: download the file itself, not the page that shows it"),
+    (b"GGUF", "a GGUF file of llama.cpp"),
+    (b"PK\x03\x04", "a zip archive, which PyTorch's pickles are, too"),
+    (b"\x80", "a pickle of Python, which can run any program when it is opened"),
+    (b"\x89HDF", "an HDF5 file, as TensorFlow writes it"),
+    (b"\x93NUMPY", "an array of NumPy"),
+    (b"\x1f\x8b", "compressed (gzip)"),
+    (b"\x08", "a file of ONNX"),
+    (b"%PDF", "a PDF"),
+    (b"\x89PNG", "a picture"),
+)
+"""How files begin that are taken for others, and what they are."""
+
+TENSORS = "a file of weights (safetensors)"
+
+
+def seems(path: Traversable) -> str:
+    """Returns what a file is by its first bytes, if it is something else than it seems by its name; otherwise ""."""
+    with path.open("rb") as file:
+        return named(file.read(64))
+
+
+def named(begin: bytes) -> str:
+    """Returns what a file is that begins with these bytes, or ""."""
+    if begin[8:9] == b"{" and 0 in begin[:8]:
+        return TENSORS
+    begin = begin.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return next((what for sign, what in SIGNS if begin.lower().startswith(sign.lower())), "")
+
+
 def read_json(path: Traversable) -> dict[str, Any]:
     """Reads the JSON object in a file.
 
@@ -69,6 +105,8 @@ def json_object(text: str, name: str) -> dict[str, Any]:
     try:
         given = json.loads(text, parse_int=_whole, object_pairs_hook=once)
     except ValueError as error:
+        if what := named(text[:64].encode()):
+            raise ValueError(f"{name} is not JSON but {what}") from None
         raise ValueError(f"{name} is not JSON: {error}") from None
     except RecursionError:
         raise _too_deep(name) from None
@@ -165,11 +203,15 @@ def decoded(content: bytes, name: object) -> str:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ValueError(f"{name} is in UTF-16, as its first two bytes show: save it in UTF-8")
     if (zero := content.find(0)) >= 0:
+        if what := named(content[:64]):
+            raise ValueError(f"{name} is not text but {what}")
         raise ValueError(f"{name} is not text: byte {zero} is 0")
     mark = b"\xef\xbb\xbf"
     try:
         return content.removeprefix(mark).decode("utf-8")
     except UnicodeDecodeError as error:
+        if what := named(content[:64]):
+            raise ValueError(f"{name} is not text but {what}") from None
         place = error.start + (len(mark) if content.startswith(mark) else 0)
         raise ValueError(
             f"{name} is not in UTF-8: byte {place} is 0x{content[place]:02x} ({error.reason}). "

@@ -338,19 +338,31 @@ LINEAR, PLAIN = {"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5}, {"rop
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("said", "agree"),
     [
-        {"rope_parameters": PLAIN | {"rope_theta": 5e5}, "rope_scaling": {"type": "linear", "factor": 2.0}},
-        {"rope_parameters": LINEAR, "rope_scaling": PLAIN, "rope_theta": 2e4},
-        {"rope_parameters": LINEAR, "rope_scaling": {}},
-        {"rope_parameters": PLAIN, "rope_scaling": LINEAR},
+        ({"rope_parameters": LINEAR, "rope_scaling": {}}, True),
+        ({"rope_parameters": LINEAR, "rope_scaling": LINEAR, "rope_theta": 5e5}, True),
+        ({"rope_scaling": {"type": "linear", "factor": 4.0}, "rope_theta": 5e5}, True),
+        (
+            {
+                "rope_parameters": PLAIN | {"rope_theta": 5e5},
+                "rope_scaling": {"type": "linear", "factor": 2.0},
+            },
+            False,
+        ),
+        ({"rope_parameters": LINEAR, "rope_scaling": PLAIN, "rope_theta": 2e4}, False),
+        ({"rope_parameters": PLAIN, "rope_scaling": LINEAR}, False),
     ],
 )
-def test_positions_that_a_file_describes_twice(tmp_path, put, said):
-    """Only one of the two counts, and it is the one that counts in transformers."""
+def test_positions_that_a_file_describes_twice(tmp_path, put, said, agree):
+    """If both agree, the numbers are those of transformers, where the older of the two counts."""
     put("llama")
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"rope_parameters": None} | said))
+    if not agree:
+        with pytest.raises(ValueError, match="contradicts rope_parameters"):
+            load(tmp_path)
+        return
     ids = np.arange(0, 40, 2)[None]
     expected = LlamaForCausalLM.from_pretrained(tmp_path)(torch.from_numpy(ids)).logits.detach().numpy()
     assert_close(load(tmp_path)(ids), expected, SINGLE)
@@ -683,8 +695,8 @@ def test_the_command_line_starts_there_too(tmp_path, put):
 
 @pytest.mark.parametrize("ids", ["5", 5.0, True, {}, [[5]], [5, None], "9" * 9000])
 def test_ids_that_are_none(tmp_path, ids):
-    for name in ("config.json", "generation_config.json"):
-        (tmp_path / name).write_text(json.dumps({"vocab_size": 10, "eos_token_id": ids}))
+    for name, sizes in (("config.json", {"vocab_size": 10}), ("generation_config.json", {})):
+        (tmp_path / name).write_text(json.dumps(sizes | {"eos_token_id": ids}))
         with pytest.raises(ValueError, match=f"{name}: eos_token_id=.* must be an id, ") as error:
             stop_ids(tmp_path)
         assert len(str(error.value)) < 1100

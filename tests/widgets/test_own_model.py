@@ -496,7 +496,13 @@ def test_the_name_of_a_file_cannot_disturb_a_sentence(mount, tmp_path):
 @pytest.mark.parametrize("characters", ["a", "ab", "abcdefg", "abcdefgh", "abcdefghi", "🎵🎶a"])
 @pytest.mark.parametrize("name", TAKE)
 def test_few_characters_are_enough(mount, tmp_path, name, characters):
-    sizes = {"vocab_size": len(characters), "n_layers": 1, "n_heads": 1, "qk_norm": False, "embedding_norm": False}
+    sizes = {
+        "vocab_size": len(characters),
+        "n_layers": 1,
+        "n_heads": 1,
+        "qk_norm": False,
+        "embedding_norm": False,
+    }
     w = mount(getattr(widgets, name)())
     opened(w, in_a_file(tmp_path, small(**sizes), characters=characters))
     w.root.locator("textarea").fill(3 * characters[0])
@@ -505,7 +511,9 @@ def test_few_characters_are_enough(mount, tmp_path, name, characters):
         more.click()
         w.rest()
     shown = f"{w.root.inner_text()} {w.tables()} {w.label}"
-    assert not re.findall(r"undefined|NaN|Infinity|(?<![\d,.])1 (?:characters|blocks|heads|others|tokens)\b", shown)
+    assert not re.findall(
+        r"undefined|NaN|Infinity|(?<![\d,.])1 (?:characters|blocks|heads|others|tokens)\b", shown
+    )
 
 
 def test_a_model_whose_logits_are_not_finite_is_told_of_in_a_sentence(mount, tmp_path):
@@ -515,5 +523,7 @@ def test_a_model_whose_logits_are_not_finite_is_told_of_in_a_sentence(mount, tmp
         opened(w, path)
         if name == "LiveWriter":
             w.root.get_by_role("button", name="One more").click()
-        expect(w.root.locator(".gf-says")).to_have_text(re.compile("the model’s logits are not all finite numbers"))
+        expect(w.root.locator(".gf-says")).to_have_text(
+            re.compile("the model’s logits are not all finite numbers")
+        )
         assert "NaN" not in w.root.inner_text()

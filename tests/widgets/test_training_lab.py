@@ -354,7 +354,9 @@ def test_it_is_used_at_once_by_the_views_of_the_page_and_says_where_else(mount):
 
 
 def test_the_places_that_it_names_are_those_with_views_of_a_gpt():
-    named = re.search(r'ELSEWHERE = "the first page and of chapters (.*)"', training_lab.read("training_lab"))[1]
+    named = re.search(
+        r'ELSEWHERE = "the first page and of chapters (.*)"', training_lab.read("training_lab")
+    )[1]
     views = r"widgets\.(GlassMachine|AttentionExplorer|LogitLens|NeuronExplorer|AblationBoard|SamplingLab|BeamTree)\("
     texts = {path.name[:2]: path.read_text("utf-8") for path in derived.TEXTS.glob("[0-9]*.md")}
     there = {number for number, text in texts.items() if re.search(rf"^{views}", text, re.MULTILINE)}

@@ -13,6 +13,8 @@ NAME = 100  # how many characters of a name from outside a message shows
 MESSAGE = 400  # the same for another library's message
 LARGEST_WHOLE = 2**63 - 1  # the largest possible index or size
 LARGEST = sys.float_info.max
+NEAR = 0.7  # how much alike names must be for one to be suggested: embed_dim is no embedding_norm
+MANY = 35  # more names than these are not listed
 
 
 def shown(text: str, at_most: int = NAME) -> str:
@@ -27,6 +29,8 @@ def shown(text: str, at_most: int = NAME) -> str:
 
 def whole(name: str, value: Any, *, at_least: int = 1) -> None:
     """Checks that `value` is a whole number, no smaller than `at_least` and no larger than an index can be."""
+    if str(getattr(value, "dtype", "")) == "torch.int64" and value.ndim == 0:
+        value = int(value)  # while torch.jit traces, sizes are tensors
     if type(value) is not int and (not isinstance(value, Integral) or isinstance(value, bool)):
         raise TypeError(f"{name}={value!r} must be a whole number")
     if value < at_least:
@@ -102,9 +106,18 @@ def fields(owner: str, given: Iterable[str], known: Collection[str], required: C
     given = list(given)
     for name in given:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; the fields are {', '.join(known)}"
-            raise ValueError(f"{owner} has no field {name!r}{hint}")
+            near = difflib.get_close_matches(name, known, n=1, cutoff=NEAR)
+            missing = [needed for needed in required if needed not in given]
+            hint = (
+                f"; did you mean {near[0]!r}?"
+                if near
+                else f"; the fields are {', '.join(known)}"
+                if len(known) <= MANY
+                else f", and needs {', '.join(missing)}"
+                if missing
+                else f"; it has {len(known)} others"
+            )
+            raise ValueError(f"{owner} has no field {shown(name)!r}{hint}")
     missing = [name for name in required if name not in given]
     if missing:
         raise ValueError(f"{owner} needs the field {', '.join(map(repr, missing))}")

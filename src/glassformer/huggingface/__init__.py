@@ -6,7 +6,7 @@ weights name by name, with one table per family. `files` reads one tensor at a t
 d_model.
 """
 
-from glassformer.huggingface.configs import config_from_hf, config_to_hf
+from glassformer.huggingface.configs import config_from_hf, config_to_hf, unknown_keys
 from glassformer.huggingface.folders import load, save, start_id, stop_ids, tokenizer
 from glassformer.huggingface.weights import state_from_hf, state_to_hf
 
@@ -20,4 +20,5 @@ __all__ = [
     "state_to_hf",
     "stop_ids",
     "tokenizer",
+    "unknown_keys",
 ]

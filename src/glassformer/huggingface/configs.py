@@ -2,13 +2,25 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ROPE_BASE, Derived, ModelConfig
 from glassformer.huggingface.files import CONFIG, Weights
+from glassformer.huggingface.keys import (
+    ROPE_KEYS,
+    RULES,
+    WITHOUT_EFFECT,
+    Rule,
+    check_known,
+    check_rules,
+    contradiction,
+    type_is_missing,
+    unsupported,
+    without,
+)
 from glassformer.huggingface.weights import check_sizes, has_own_head
 
 # Their names for our activations; if there are several, the usual one comes first
@@ -45,14 +57,42 @@ class Format:
     `fields` maps each of our fields to theirs and its default when the file omits it. `always` holds what the
     family cannot choose. `must_be` lists those of their fields that change the computation, with the only
     values that these models support, and why. `activation` is their field, its default, and their names for
-    ours. `said` has any other names of theirs that messages use.
+    ours. `said` has any other names of theirs that messages use. `also` lists the keys that a function reads,
+    `aliases` other names of keys, and `without_effect` keys that change no number, and why.
     """
 
     fields: Mapping[str, tuple[str, Any]]
     always: Mapping[str, Any]
     activation: tuple[str, str, Mapping[str, str]]
-    must_be: tuple[tuple[str, Any, str], ...] = ()
+    must_be: tuple[Rule, ...] = ()
     said: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    without_effect: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> list[str]:
+        """Returns the keys of this family's files that are accounted for, besides `COMMON`."""
+        return [
+            *(theirs for theirs, _ in self.fields.values()),
+            *(self.activation[0], *self.also, *self.aliases),
+            *(name for name, *_ in self.must_be),
+            *self.without_effect,
+        ]
+
+
+COMMON = ("model_type", "architectures", *(name for name, *_ in RULES), *WITHOUT_EFFECT)
+"""The keys that are accounted for in the files of every family."""
+
+
+NOT_CAUSAL = ("is_causal", (True,), "every position sees itself and what comes before it")
+NO_WINDOW: tuple[Rule, ...] = (
+    ("sliding_window", (None,), "no layer of this family has a window"),
+    ("use_sliding_window", (False, None), "no layer of this family has a window"),
+    ("layer_types", ("full_attention", None), "no layer of this family has a window"),
+)
+ONE_STACK = ("is_encoder_decoder", (False, None), "this family has one stack of blocks")
+NO_CROSS_ATTENTION = ("add_cross_attention", (False, None), "this family has no encoder to look at")
 
 
 GPT2 = Format(
@@ -69,8 +109,30 @@ GPT2 = Format(
     always={},
     activation=("activation_function", "gelu_new", ACTIVATION_WORDS),
     must_be=(
-        ("scale_attn_by_inverse_layer_idx", False, "every layer scales its scores alike here"),
-        ("add_cross_attention", False, "a GPT-2 has no encoder to look at"),
+        ("scale_attn_by_inverse_layer_idx", (False,), "every layer scales its scores alike here"),
+        NO_CROSS_ATTENTION,
+        NOT_CAUSAL,
+        *NO_WINDOW,
+        ONE_STACK,
+    ),
+    also=("scale_attn_weights", "tie_word_embeddings"),
+    aliases={
+        "hidden_size": "n_embd",
+        "max_position_embeddings": "n_positions",
+        "num_attention_heads": "n_head",
+        "num_hidden_layers": "n_layer",
+        "n_ctx": "n_positions",
+    },
+    without_effect={"is_decoder": "a GPT-2 is always a decoder"}
+    | dict.fromkeys(
+        (
+            "summary_activation",
+            "summary_first_dropout",
+            "summary_proj_to_labels",
+            "summary_type",
+            "summary_use_proj",
+        ),
+        "concerns a head for classes, which these models do not have",
     ),
 )
 BERT = Format(
@@ -88,10 +150,24 @@ BERT = Format(
     always={"family": "encoder", "embedding_norm": True, "norm_placement": "post"},
     activation=("hidden_act", "gelu", ACTIVATION_WORDS),
     must_be=(
-        ("is_decoder", False, "a BERT sees both ways here"),
-        ("add_cross_attention", False, "a BERT has no other encoder to look at"),
-        ("position_embedding_type", "absolute", "a BERT has one learned vector for each position"),
-        ("tie_word_embeddings", True, "a BERT predicts a token with its own embedding"),
+        ("is_decoder", (False, None), "a BERT sees both ways here"),
+        ("is_causal", (False, None), "a BERT sees both ways here"),
+        NO_CROSS_ATTENTION,
+        ("position_embedding_type", ("absolute", None), "a BERT has one learned vector for each position"),
+        ("tie_word_embeddings", (True,), "a BERT predicts a token with its own embedding"),
+        *NO_WINDOW,
+        ONE_STACK,
+    ),
+    without_effect=dict.fromkeys(
+        (
+            "directionality",
+            "pooler_fc_size",
+            "pooler_num_attention_heads",
+            "pooler_num_fc_layers",
+            "pooler_size_per_head",
+            "pooler_type",
+        ),
+        "is left over from the files of TensorFlow",
     ),
 )
 T5 = Format(
@@ -118,8 +194,28 @@ T5 = Format(
         "feedforward_bias": False,
     },
     activation=("feed_forward_proj", "relu", T5_ACTIVATION_WORDS),
-    must_be=(("is_encoder_decoder", True, "a T5 has both stacks here"),),
+    must_be=(("is_encoder_decoder", (True,), "a T5 has both stacks here"), NOT_CAUSAL, *NO_WINDOW),
+    also=("tie_word_embeddings", "scale_decoder_outputs", "dense_act_fn", "is_gated_act"),
+    aliases={
+        "hidden_size": "d_model",
+        "num_attention_heads": "num_heads",
+        "num_hidden_layers": "num_layers",
+        "head_dim": "d_kv",
+    },
+    without_effect={
+        "is_decoder": "only one of the two stacks is a decoder, whatever the file says",
+        "add_cross_attention": "a T5's decoder always has it",
+    },
 )
+LLAMAS: tuple[Rule, ...] = (NOT_CAUSAL, ONE_STACK, NO_CROSS_ATTENTION)
+NO_BIASES = ("attention_bias", (False, None), "no matrix of attention has biases in this family")
+NO_FEEDFORWARD_BIASES = ("mlp_bias", (False, None), "no feed-forward matrix has biases in this family")
+SCALES = {"attention_multiplier": -0.5, "query_pre_attn_scalar": 1.0}
+"""Keys that set the scale of scores in other families: the power of a head's width that changes nothing here."""
+
+WINDOWS = ("sliding_window", "use_sliding_window", "max_window_layers", "layer_types")
+ROPE = ("rope_parameters", "rope_scaling", "rope_theta", "original_max_position_embeddings")
+ALL_LLAMAS_READ = ("tie_word_embeddings", *ROPE, *SCALES)
 LLAMA = Format(
     fields={
         "vocab_size": ("vocab_size", NEEDED),
@@ -138,15 +234,44 @@ LLAMA = Format(
         "rope_base": "rope_theta",
         "feedforward_bias": "mlp_bias",
     },
+    must_be=(*LLAMAS, *NO_WINDOW),
+    also=(*ALL_LLAMAS_READ, "attention_bias", "mlp_bias"),
+    without_effect={
+        "is_decoder": "these models are always decoders",
+        "max_window_layers": "there is no window whose layers it could choose",
+    },
+)
+MISTRAL = replace(
+    LLAMA,
+    fields=LLAMA.fields | {"n_kv_heads": ("num_key_value_heads", 8)},
+    must_be=(*LLAMAS, NO_BIASES, NO_FEEDFORWARD_BIASES),
+    also=(*ALL_LLAMAS_READ, "sliding_window", "layer_types"),
+    without_effect={"is_decoder": "these models are always decoders"},
+)
+QWEN2 = replace(
+    LLAMA,
+    fields=LLAMA.fields | {"n_kv_heads": ("num_key_value_heads", 32)},
+    must_be=(*LLAMAS, NO_FEEDFORWARD_BIASES),
+    also=(*ALL_LLAMAS_READ, *WINDOWS),
+    without_effect={
+        "is_decoder": "these models are always decoders",
+        "attention_bias": "queries, keys and values of a Qwen2 always have biases, and its output never",
+    },
+)
+QWEN3 = replace(
+    QWEN2,
+    fields=QWEN2.fields | {"d_head": ("head_dim", 128)},
+    also=(*QWEN2.also, "attention_bias"),
+    without_effect={"is_decoder": "these models are always decoders"},
 )
 FORMATS = {
     "gpt2": GPT2,
     "bert": BERT,
     "t5": T5,
     "llama": LLAMA,
-    "mistral": LLAMA,
-    "qwen2": LLAMA,
-    "qwen3": LLAMA,
+    "mistral": MISTRAL,
+    "qwen2": QWEN2,
+    "qwen3": QWEN3,
 }
 
 # The names of architectures: first those with a head, starting with the usual one, then the one without
@@ -159,7 +284,8 @@ ARCHITECTURES = {
         for kind, name in {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}.items()
     },
 }
-WINDOW = 4096  # default for a Mistral; "sliding_window": null means none
+WINDOW = 4096  # default for a Mistral and a Qwen; "sliding_window": null means none
+WHOLE_LAYERS = 28  # default of max_window_layers for a Qwen: layers without a window
 
 # How each kind of rotary positions names our fields, and its default for each
 SCALINGS: dict[str, dict[str, tuple[str, Any]]] = {
@@ -183,29 +309,55 @@ FLOATS = [f.name for f in fields(ModelConfig) if f.type in (float, Derived[float
 RAMP = {"rope_slow", "rope_fast", "rope_original_context"}
 
 
-def config_from_hf(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> ModelConfig:
+def config_from_hf(
+    given: Mapping[str, Any], state: Mapping[str, Any] | None = None, *, ignore: Collection[str] = ()
+) -> ModelConfig:
     """Returns the model configuration that a config.json describes; the argument is its dictionary.
 
     The file does not say everything. If the weights are given, as `state` by Hugging Face's names, they
     decide whether a BERT has a pooler or a head, and whether a head that the file calls tied has its own
-    weights after all.
+    weights after all. The keys in `ignore` count as if the file did not have them; `unknown_keys` tells which
+    keys are not known here.
 
     Dropout has a single rate here. Dropout inside attention, which the book's models lack, is left out; it
     matters only in training.
 
     Raises:
-        ValueError: a field is missing or asks for something that these models do not support; the message
-        names it.
+        ValueError: a key is missing, unknown, contradicts another, or asks for something that these models do
+            not support; the message names it.
+        TypeError: `ignore` is not a list of names.
     """
-    return with_own_head(described(given, state), state)
+    return with_own_head(described(given, state, ignore), state)
 
 
-def described(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> ModelConfig:
+def unknown_keys(given: Mapping[str, Any]) -> list[str]:
+    """Returns the keys of a config.json that are on no list of its family; one in an object as "rope_scaling.new"."""
+    kind = given.get("model_type")
+    if not isinstance(kind, str) or kind not in FORMATS:
+        return []
+    known = {*COMMON, *FORMATS[kind].keys}
+    inner = [
+        f"{where}.{key}"
+        for where in ("rope_parameters", "rope_scaling")
+        if where in known and isinstance(given.get(where), dict)
+        for key, value in given[where].items()
+        if key not in ROPE_KEYS
+        and not isinstance(value, dict)  # an object for each kind of layer is refused anyway
+    ]
+    return [key for key in given if key not in known] + inner
+
+
+def described(
+    given: Mapping[str, Any], state: Mapping[str, Any] | None = None, ignore: Collection[str] = ()
+) -> ModelConfig:
     """Returns the result of `config_from_hf`, except that a head that the file calls tied stays tied."""
+    given = without(given, ignore)
     kind: Any = given.get("model_type")
-    checks.one_of("model_type", kind, tuple(READERS))
-    if given.get("quantization_config") is not None:
-        raise _unsupported(given, "quantization_config", "the weights must be floating-point numbers")
+    if kind not in tuple(READERS):
+        raise ValueError(type_is_missing(given, tuple(READERS)))
+    given = _one_name_each(given, FORMATS[kind])
+    check_rules(given, (*RULES, *FORMATS[kind].must_be, *_scales(given)))
+    unknown = unknown_keys(given)
     settings: dict[str, Any] = {}
     try:
         settings = _as_tables_say(given) | READERS[kind](given, () if state is None else state)
@@ -213,13 +365,48 @@ def described(given: Mapping[str, Any], state: Mapping[str, Any] | None = None) 
             value = settings.get(name)
             if type(value) is int and abs(value) < checks.LARGEST:
                 settings[name] = float(value)  # JSON may contain 10000 for 10000.0
-        config = ModelConfig(**settings)
-        if isinstance(state, Weights):  # their shapes are known before any is read
-            check_sizes(config, state.shapes)
+        if not unknown:  # otherwise, they are a better reason than what follows from their absence
+            config = ModelConfig(**settings)
+            if isinstance(state, Weights):  # their shapes are known before any is read
+                check_sizes(config, state.shapes)
     except (ValueError, TypeError) as error:  # in a file, it is the value that is wrong
         scaling = SCALINGS.get(settings.get("rope_scaling", "default"), {})
         raise ValueError(_in_their_words(str(error), FORMATS[kind], scaling)) from None
+    check_known(given, unknown)
     return config
+
+
+def _one_name_each(given: Mapping[str, Any], form: Format) -> dict[str, Any]:
+    """Returns the file with its usual names for keys that have several, after checking that they agree."""
+    found = dict(given)
+    for alias, name in (form.aliases | {"torch_dtype": "dtype"}).items():
+        value, other = (
+            value.removeprefix("torch.") if isinstance(value, str) else value
+            for value in (found.get(alias), found.get(name))
+        )
+        if value is not None and other is not None and value != other:
+            raise contradiction(name, other, alias, value)
+        if other is None and value is not None:
+            found[name] = value
+    return found
+
+
+def _scales(given: Mapping[str, Any]) -> list[Rule]:
+    """Returns the rules for keys that set the scale of scores: only 1/√K, for heads of K numbers, is computed."""
+    width = given.get("head_dim", FORMATS[given["model_type"]].fields.get("d_head", ("", None))[1])
+    size, heads = given.get("hidden_size"), given.get("num_attention_heads")
+    if width is None and type(size) is int and type(heads) is int and heads > 0:
+        width = size // heads
+    return [
+        (name, (None,), "scores are divided by the square root of a head's width")
+        for name, power in SCALES.items()
+        if name in FORMATS[given["model_type"]].also
+        and not (type(width) is int and width > 0 and _close(given.get(name), width**power))
+    ]
+
+
+def _close(value: Any, other: float) -> bool:
+    return type(value) in (int, float) and abs(value / other - 1) <= 1e-6
 
 
 def with_own_head(config: ModelConfig, state: Mapping[str, Any] | None) -> ModelConfig:
@@ -269,16 +456,13 @@ def _in_their_words(message: str, form: Format, scaling: Mapping[str, tuple[str,
 def _as_tables_say(given: Mapping[str, Any]) -> dict[str, Any]:
     """Reads the fields that `FORMATS` describes."""
     form = FORMATS[given["model_type"]]
-    for theirs, value, why in form.must_be:
-        if given.get(theirs, value) != value:
-            raise _unsupported(given, theirs, why)
     settings = dict(form.always)
     for ours, (theirs, default) in form.fields.items():
         settings[ours] = needed(given, theirs) if default == NEEDED else given.get(theirs, default)
     theirs, default, words = form.activation
     name = given.get(theirs, default)
     if not isinstance(name, str) or name not in words:
-        raise _unsupported(given, theirs, f"known are {', '.join(words)}")
+        raise unsupported(given, theirs, f"known are {', '.join(words)}")
     return settings | {"feedforward": words[name]}
 
 
@@ -351,6 +535,7 @@ def _to_bert(config: ModelConfig) -> dict[str, Any]:
 def _from_t5(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
     checks.whole("d_model", given["d_model"])
     head = _head(given, tied=True)
+    _check_activation_of_t5(given)
     # The first T5 models tie their head and scale its input; version 1.1 does neither. Older files state the
     # former, newer ones the latter.
     scaled = _flag(given, "scale_decoder_outputs", _flag(given, "tie_word_embeddings", True))
@@ -358,6 +543,16 @@ def _from_t5(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
         "head": head,
         "head_scale": given["d_model"] ** -0.5 if scaled and head != "none" else 1.0,
     }
+
+
+def _check_activation_of_t5(given: Mapping[str, Any]) -> None:
+    """Checks that the two keys that transformers derives from `feed_forward_proj`, and lets overrule it, agree."""
+    name, default, _ = T5.activation
+    word = given.get(name, default)
+    usual = "gelu_new" if word == "gated-gelu" else word.removeprefix("gated-")
+    for derived, value in (("is_gated_act", word.startswith("gated-")), ("dense_act_fn", usual)):
+        if given.get(derived, value) != value:
+            raise contradiction(name, word, derived, given[derived])
 
 
 def _to_t5(config: ModelConfig) -> dict[str, Any]:
@@ -414,7 +609,9 @@ def _to_llama(config: ModelConfig) -> dict[str, Any]:
         scaling = "default"
     rope = {"rope_type": scaling, "rope_theta": config.rope_base}
     rope |= {theirs: getattr(config, ours) for ours, (theirs, _) in SCALINGS[scaling].items()}
-    window = {"sliding_window": config.sliding_window} if kind == "mistral" else {}
+    window: dict[str, Any] = {"sliding_window": config.sliding_window} if kind == "mistral" else {}
+    if kind.startswith("qwen") and config.sliding_window is not None:
+        window = {"sliding_window": config.sliding_window, "use_sliding_window": True, "max_window_layers": 0}
     return {
         "architectures": [f"{name}Model" if config.head == "none" else f"{name}ForCausalLM"],
         "model_type": kind,
@@ -430,8 +627,8 @@ def _to_llama(config: ModelConfig) -> dict[str, Any]:
         "rope_theta": config.rope_base,  # where transformers 4 looks for both
         "rope_scaling": None if scaling == "default" else rope,
         "rms_norm_eps": config.norm_eps,
-        "attention_bias": config.attention_bias == "all",
-        "mlp_bias": config.feedforward_bias,
+        "attention_bias": config.attention_bias == "all" and kind in ("llama", "qwen3"),
+        "mlp_bias": config.feedforward_bias and kind == "llama",
         "hidden_act": _word(GATES, config.feedforward),
         "tie_word_embeddings": config.head == "tied",
         "bos_token_id": None,
@@ -451,32 +648,47 @@ READERS: dict[str, Callable[[Mapping[str, Any], Any], dict[str, Any]]] = {
 
 
 def _rope(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the base of the rotary positions and how they are stretched."""
-    # Since transformers 5, everything is in rope_parameters; before, rope_scaling had the settings that are
-    # not standard. If a file has both, only the older one counts.
-    where = "rope_scaling" if given.get("rope_scaling") else "rope_parameters"
+    """Returns the base of the rotary positions and how they are stretched.
+
+    Since transformers 5, everything is in rope_parameters; before, rope_scaling had the settings that are not
+    standard. A file with both must say the same twice.
+    """
+    places = [name for name in ("rope_scaling", "rope_parameters") if given.get(name)] or ["rope_parameters"]
+    found = [_rope_in(given, place) for place in places]
+    if found[0] != found[-1]:
+        raise contradiction(*(each for place in places for each in (place, given[place])))
+    return found[0]
+
+
+def _rope_in(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     rope = given.get(where) or {}
     if not isinstance(rope, dict) or any(isinstance(entry, dict) for entry in rope.values()):
-        raise _unsupported(given, where, "it must be one object, for all layers")
+        raise unsupported(given, where, "it must be one object, for all layers")
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind not in tuple(SCALINGS):
-        raise _unsupported(given, where, f"known are {', '.join(SCALINGS)}")
-    for settings, name in ((rope, where), (given, "")):
-        if settings.get("partial_rotary_factor", 1.0) != 1:
-            raise _unsupported(given, name or "partial_rotary_factor", "every head is rotated as a whole")
+        raise unsupported(given, where, f"known are {', '.join(SCALINGS)}")
+    if rope.get("type", kind) != kind:
+        raise contradiction("rope_type", kind, "type", rope["type"])
+    if rope.get("partial_rotary_factor", 1.0) != 1:
+        raise unsupported(given, where, "every head is rotated as a whole")
+    outside = ["rope_theta"] + (["original_max_position_embeddings"] if kind in ("llama3", "yarn") else [])
+    for name in outside:
+        inner, outer = rope.get(name), given.get(name)
+        if inner is not None and outer is not None and inner != outer:
+            raise contradiction(name, outer, f"{where}.{name}", inner)
     found = {"rope_base": rope.get("rope_theta", given.get("rope_theta", ROPE_BASE))}
     if kind != "default":
         found["rope_scaling"] = kind
     for ours, (theirs, default) in SCALINGS[kind].items():
         value = rope.get(theirs)
         if value is None and default == NEEDED:
-            raise _unsupported(given, where, f"{kind} positions need a {theirs}, which is missing")
+            raise unsupported(given, where, f"{kind} positions need a {theirs}, which is missing")
         found[ours] = default if value is None else value
     if "rope_original_context" in found and "original_max_position_embeddings" in given:
         found["rope_original_context"] = given["original_max_position_embeddings"]  # as in transformers
     if kind == "yarn":
         if rope.get("truncate", True) is not True:
-            raise _unsupported(given, where, "the ramp begins and ends at a whole pair")
+            raise unsupported(given, where, "the ramp begins and ends at a whole pair")
         if found["rope_attention_factor"] is None:
             found["rope_attention_factor"] = _attention_factor(rope)
     return found
@@ -494,26 +706,48 @@ def _attention_factor(rope: Mapping[str, Any]) -> float | None:
 
 
 def _window(given: Mapping[str, Any]) -> int | None:
-    """Returns how many positions a query of a Mistral sees, or None.
+    """Returns how many positions a query sees in every layer, or None.
 
-    A Qwen uses its window only in some layers; it is refused unless the window covers the context.
+    All layers of a Mistral have a window or none has. Of a Qwen, those from `max_window_layers` on have one, or
+    those that `layer_types` lists. If some have one, the window must cover the context, so that it changes nothing.
     """
     context_length = given["max_position_embeddings"]
     checks.whole("max_position_embeddings", context_length)
-    is_mistral = given["model_type"] == "mistral"
-    slides = is_mistral or _flag(given, "use_sliding_window", False)
+    n_layers = given["num_hidden_layers"]
+    checks.whole("num_hidden_layers", n_layers)
+    kind = given["model_type"]
+    slides = kind == "mistral" or (kind != "llama" and _flag(given, "use_sliding_window", False))
     window = given.get("sliding_window", WINDOW) if slides else None
-    if window is None:
-        return None
-    checks.whole("sliding_window", window)
-    if is_mistral:
-        return window
+    n_whole = n_layers if window is None else 0
+    if window is not None:
+        checks.whole("sliding_window", window)
+        if kind != "mistral":
+            n_whole = given.get("max_window_layers", WHOLE_LAYERS)
+            checks.whole("max_window_layers", n_whole, at_least=0)
+    types = given.get("layer_types")
+    if types is not None:
+        if not isinstance(types, list) or any(
+            kind_of_layer not in ("full_attention", "sliding_attention") for kind_of_layer in types
+        ):
+            raise unsupported(given, "layer_types", "known are full_attention and sliding_attention")
+        if len(types) != n_layers:
+            raise contradiction("num_hidden_layers", n_layers, "the length of layer_types", len(types))
+        n_windows = types.count("sliding_attention")
+        if (n_windows and window is None) or (
+            kind == "mistral" and window is not None and n_windows < n_layers
+        ):
+            raise contradiction("the number of windows in layer_types", n_windows, "sliding_window", window)
+    else:
+        n_windows = max(n_layers - n_whole, 0)
+    if n_windows == 0 or n_windows == n_layers:
+        return window if n_windows else None
     if window < context_length:
-        raise _unsupported(
+        raise unsupported(
             given,
             "sliding_window",
-            f"it would apply to some layers only. Setting max_position_embeddings to {window} instead of "
-            f"{context_length} in {CONFIG} makes the model correct for texts up to that length",
+            f"it applies to {n_windows} of the {n_layers} layers, but here all have a window or none has. Setting "
+            f"max_position_embeddings to {window} instead of {context_length} in {CONFIG} makes the model correct for "
+            "texts up to that length",
         )
     return None
 
@@ -530,9 +764,7 @@ def _architecture(given: Mapping[str, Any]) -> str:
     known = ARCHITECTURES[given["model_type"]]
     names = given.get("architectures") or [known[0]]
     if not isinstance(names, list) or names[0] not in known:
-        raise _unsupported(
-            given, "architectures", f"for this model_type it must be one of {', '.join(known)}"
-        )
+        raise unsupported(given, "architectures", f"for this model_type it must be one of {', '.join(known)}")
     return names[0]
 
 
@@ -553,7 +785,3 @@ def _flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
     value = given.get(name, default)
     checks.flag(name, value)
     return value
-
-
-def _unsupported(given: Mapping[str, Any], name: str, why: str) -> ValueError:
-    return ValueError(f"{name}={given.get(name)!r} is not supported: {why}")

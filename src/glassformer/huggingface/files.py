@@ -8,7 +8,16 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from glassformer import _checks as checks
-from glassformer.untrusted_files import BYTES, a_file, check_weights, decoded, json_object, read_json
+from glassformer.untrusted_files import (
+    BYTES,
+    TENSORS,
+    a_file,
+    check_weights,
+    decoded,
+    json_object,
+    read_json,
+    seems,
+)
 
 Shape = tuple[int, ...]
 
@@ -42,6 +51,8 @@ class Weights(Mapping):
                 with safe_open(path, framework="np"):
                     pass  # the library checks that the file has everything its header lists
             except (SafetensorError, OSError) as error:
+                if (what := seems(path)) not in ("", TENSORS):
+                    raise ValueError(f"{path} is {what}") from error
                 raise ValueError(
                     f"{path} is not a complete safetensors file: {checks.shown(str(error), checks.MESSAGE)}"
                 ) from error
@@ -123,4 +134,26 @@ def _weight_files(folder: Path) -> list[Path]:
             f"was not opened. Look for the model's {WEIGHTS}; or, if you trust the file, convert it with "
             "save_pretrained of transformers"
         )
-    raise FileNotFoundError(f"{folder} has neither {WEIGHTS} nor {INDEX}")
+    raise FileNotFoundError(f"{folder} has neither {WEIGHTS} nor {INDEX}{instead(folder)}")
+
+
+INSTEAD = (
+    ("adapter_config.json", "an adapter, which changes another model: merge it into that model first"),
+    ("model_index.json", "an image generator of diffusers, not a language model"),
+    ("modules.json", "a model of sentence-transformers, whose Transformer may be in a subfolder"),
+    (".bin.index.json", f"weights in pickles, which are never opened: take the model with {WEIGHTS}"),
+    (".gguf", "a model of llama.cpp: take the same model with safetensors"),
+    (".onnx", "a model of ONNX: take the same model with safetensors"),
+    (".h5", "a model of TensorFlow: take the same model with safetensors"),
+    (".msgpack", "a model of Flax: take the same model with safetensors"),
+    ("params.json", f"a model in Meta's own form: take the one with {CONFIG} and {WEIGHTS}"),
+    (".safetensors", f"a file that is not named {WEIGHTS}, and no {INDEX} lists it"),
+)
+"""How the name of a file ends that a folder has instead of those that are read, and what it shows."""
+
+
+def instead(folder: Path) -> str:
+    """Returns what a folder is that lacks a file, by one that it has, as the end of a message; or ""."""
+    names = sorted(path.name for path in folder.iterdir())
+    found = ((name, what) for ending, what in INSTEAD for name in names if name.endswith(ending))
+    return next((f"; its {checks.shown(name)} shows {what}" for name, what in found), "")

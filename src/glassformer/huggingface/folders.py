@@ -4,7 +4,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,20 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.atomic_files import replacing
-from glassformer.huggingface.configs import config_to_hf, described, needed, with_own_head
-from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights
+from glassformer.huggingface.configs import FORMATS, config_to_hf, described, needed, with_own_head
+from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights, instead
+from glassformer.huggingface.keys import (
+    GENERATION_HARMLESS,
+    GENERATION_KEYS,
+    check_known,
+    harmless,
+    type_is_missing,
+    without,
+)
 from glassformer.huggingface.weights import state_to_hf, translated
 from glassformer.rooms import AnyTransformer
 from glassformer.text import library_tokenizer
-from glassformer.untrusted_files import read_json, text_in
+from glassformer.untrusted_files import read_json, seems, text_in
 
 TOKENIZER_BYTES = 128 * 1024**2  # four times the largest on the hub
 
@@ -27,17 +35,33 @@ PARAGRAPH = 1000  # characters
 OF_FILES = (".json", ".safetensors", ".toml", ".txt")
 """Endings of names that are taken for files, and never asked for on the hub."""
 
+OF_WINDOWS = r"^[A-Za-z]:|\\"
+"""How a path of Windows is told from a name on the hub."""
+
+LARGEST_HALF = 65504.0
+"""The largest number in float16."""
+
 DTYPES = {"scratch": ("float32", "float64"), "nn": ("float32", "float64", "float16", "bfloat16")}
 
 
-def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str = "float32") -> Any:
+def load(
+    path_or_name: str | os.PathLike,
+    *,
+    room: str = "scratch",
+    dtype: str = "float32",
+    ignore: Collection[str] = (),
+) -> Any:
     """Loads the model of a folder, or of a name on the Hugging Face hub, as a `Transformer` in evaluation.
 
     A folder has config.json and model.safetensors, or model.safetensors.index.json and the shards that it
     lists. A name, such as "openai-community/gpt2", is downloaded first, which needs the package
     huggingface_hub. If there is a folder of the owner's name, such as "runs" in "runs/first", only that folder is
     searched; a name that ends like a file, such as "params.json", is refused. `room` is "scratch" or "nn"; `dtype` is
-    "float32" or "float64", or in "nn" also "float16" or "bfloat16".
+    "float32" or "float64", or in "nn" also "float16" or "bfloat16". A T5 is not computed in float16, which its
+    feed-forward networks overflow.
+
+    Every key of config.json is read or known to have no effect, or the file is refused; the keys in `ignore` count
+    as if the file did not have them.
 
     Weights are read one at a time, straight into the model, so they are in memory only once. Pickles such as
     pytorch_model.bin are never opened: unpickling runs whatever program the file contains.
@@ -45,17 +69,28 @@ def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str =
     Derived in chapter 13.
 
     Raises:
-        ValueError: an argument, a setting in config.json, a file, or the name or shape of a weight is wrong.
-            The message names it.
+        ValueError: an argument, a setting in config.json, a file, or the name or shape of a weight is wrong; or a
+            number does not fit into float16. The message names it.
+        TypeError: `ignore` is not a list of names.
         OSError: there is no such folder or file (FileNotFoundError), or the download failed.
         ImportError: a name was given, and huggingface_hub is not installed.
     """
     checks.one_of("room", room, DTYPES)
     checks.one_of("dtype", dtype, DTYPES[room])
     folder = _folder(path_or_name)
+    given = without(read_json(folder / CONFIG), ignore) if (folder / CONFIG).exists() else None
+    if given is not None and given.get("model_type") is None:
+        raise ValueError(f"{folder / CONFIG}: {type_is_missing(given, tuple(FORMATS))}")
     weights = Weights(folder)
+    if given is None:
+        raise FileNotFoundError(f"{folder / CONFIG} is missing{instead(folder)}")
     with _said_of(folder / CONFIG):
-        config = described(read_json(folder / CONFIG), weights)
+        config = described(given, weights)
+        if dtype == "float16" and config.positions == "t5":
+            raise ValueError(
+                "dtype='float16' is too narrow for a T5, whose feed-forward networks write numbers above "
+                f"{LARGEST_HALF:,.0f}: 'bfloat16' needs no more memory"
+            )
     with _said_of(folder):
         config = with_own_head(config, weights)
     if room == "scratch":
@@ -77,6 +112,10 @@ def load(path_or_name: str | os.PathLike, *, room: str = "scratch", dtype: str =
     shapes = {name: tuple(weight.shape) for name, weight in parameters.items()}
     with _said_of(folder):
         for name, values in translated(config, shapes, weights, weights.shapes):
+            if dtype == "float16" and values.size and not np.abs(values).max() <= LARGEST_HALF:
+                raise ValueError(
+                    f"dtype='float16' cannot hold a number of {name}, which is above {LARGEST_HALF:,.0f}"
+                )
             parameters[name][...] = to_room(values)
     return model.eval()
 
@@ -132,33 +171,35 @@ def tokenizer(path_or_name: str | os.PathLike) -> Any:
     return library_tokenizer(text_in(path, TOKENIZER_BYTES), str(path))
 
 
-def stop_ids(path_or_name: str | os.PathLike) -> list[int]:
+def stop_ids(path_or_name: str | os.PathLike, *, ignore: Collection[str] = ()) -> list[int]:
     """Returns the ids that end a text (none, one or several) from a folder or a name on the hub, for `generate`.
 
     If there is a generation_config.json, only that file counts, as in transformers. Ids outside the
-    vocabulary, which no text can contain, are left out.
+    vocabulary, which no text can contain, are left out. Its other keys are arguments of `generate`, or are known to
+    change no text, or the file is refused; the keys in `ignore` count as if it did not have them.
 
     Raises:
         OSError: there is no such folder or no config.json (FileNotFoundError), or the download failed.
-        ValueError: a file is not JSON, or `eos_token_id` is neither an id nor a list of ids.
+        ValueError: a file is not JSON, `eos_token_id` is neither an id nor a list of ids, or generation_config.json
+        asks for something that `generate` does not do.
     """
-    path, given, vocab_size = _of_generation(_folder(path_or_name))
+    path, given, vocab_size = _of_generation(_folder(path_or_name), ignore)
     with _said_of(path):
         return [i for i in _ids(given, "eos_token_id") if 0 <= i < vocab_size]
 
 
-def start_id(path_or_name: str | os.PathLike) -> int:
+def start_id(path_or_name: str | os.PathLike, *, ignore: Collection[str] = ()) -> int:
     """Returns the id with which an encoder–decoder's decoder starts, from a folder or a name, for `generate`.
 
     It is `decoder_start_token_id`, or otherwise `bos_token_id`, from generation_config.json if that file
-    exists and from config.json if not, as in transformers.
+    exists and from config.json if not, as in transformers. `ignore` is as in `stop_ids`.
 
     Raises:
         OSError: there is no such folder or no config.json (FileNotFoundError), or the download failed.
         ValueError: a file is not JSON; neither field exists; or its value is not a single id of the
         vocabulary.
     """
-    path, given, vocab_size = _of_generation(_folder(path_or_name))
+    path, given, vocab_size = _of_generation(_folder(path_or_name), ignore)
     with _said_of(path):
         for field in ("decoder_start_token_id", "bos_token_id"):
             if ids := _ids(given, field):
@@ -170,15 +211,25 @@ def start_id(path_or_name: str | os.PathLike) -> int:
         raise ValueError("decoder_start_token_id is missing: the decoder needs an id to start from")
 
 
-def _of_generation(folder: Path) -> tuple[Path, dict[str, Any], int]:
+def _of_generation(folder: Path, ignore: Collection[str]) -> tuple[Path, dict[str, Any], int]:
     """Returns the file that lists the ids that begin and end a text, its contents, and V."""
     config = folder / CONFIG
-    given = read_json(config)
+    given = without(read_json(config), ignore)
     with _said_of(config):
         vocab_size = needed(given, "vocab_size")
         checks.whole("vocab_size", vocab_size)
     path = folder / GENERATION
-    return (path, read_json(path), vocab_size) if path.exists() else (config, given, vocab_size)
+    if not path.exists():
+        return config, given, vocab_size
+    given = without(read_json(path), ignore)
+    unknown = [
+        key
+        for key, value in given.items()
+        if key not in GENERATION_KEYS and not harmless(value, GENERATION_HARMLESS.get(key, ()))
+    ]
+    with _said_of(path):
+        check_known(given, unknown, "text is written")
+    return path, given, vocab_size
 
 
 def _ids(given: dict[str, Any], field: str) -> list[int]:
@@ -207,6 +258,13 @@ def _folder(path_or_name: str | os.PathLike) -> Path:
     if path.is_dir():
         return path
     name = str(path_or_name)
+    if path.is_file():
+        what = seems(path)
+        raise FileNotFoundError(
+            f"path_or_name={name!r} is a file{f', {what}' if what else ''}: name the folder with {CONFIG} and {WEIGHTS}"
+        )
+    if re.search(OF_WINDOWS, name):
+        raise FileNotFoundError(f"path_or_name={name!r} is a path as Windows writes it, and nothing is there")
     if name.lower().endswith(OF_FILES) or not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
         raise FileNotFoundError(f"path_or_name={name!r} is neither a folder nor a possible name on the hub")
     if len(path.parts) == 2 and path.parent.is_dir():  # runs/frist, where there is a folder runs

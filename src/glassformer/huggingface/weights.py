@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -327,9 +328,29 @@ def translated(
         for name, shape in expected.items()
         if name in keys and shapes[keys[name]] != shape
     ]
-    checks.no_faults("the weights do not fit the config", faults)
+    wrapped = "" if any(name in expected for name in keys) else _wrapped(layout, state, expected)
+    checks.no_faults(f"the weights do not fit the config{wrapped}", faults)
     # A separate generator, so that mismatches are reported at the call.
     return ((ours, place.take(state[keys[place.name]])) for ours, place in places.items())
+
+
+WRAPPERS = {"_orig_mod.": "torch.compile", "module.": "DataParallel", "base_model.": "PEFT"}
+"""What begins all names if a model is saved with what is around it, and what that is."""
+
+
+def _wrapped(layout: Layout, state: Mapping[str, Any], expected: Collection[str]) -> str:
+    """Returns the prefix without which the names would fit, for a message, if all of them have one; otherwise ""."""
+    parts = next(iter(state), "").split(".")[:-1]
+    for prefix in accumulate(f"{part}." for part in parts):
+        inside = [_full_name(layout, name.removeprefix(prefix)) for name in state if name.startswith(prefix)]
+        if len(inside) == len(state) and any(name in expected for name in inside):
+            what = next(
+                (what for begin, what in WRAPPERS.items() if prefix.startswith(begin)), "another module"
+            )
+            return (
+                f", because all their names begin with {checks.shown(prefix)!r}: {what} is around the model"
+            )
+    return ""
 
 
 def _full_name(layout: Layout, key: str) -> str:

@@ -11,8 +11,9 @@ from traitlets import TraitError
 
 from glassformer.chapters.ch13.config_reader import LONGEST, RUN, ConfigReader, examples, tables, written
 from glassformer.config import FAMILIES
-from glassformer.huggingface import config_from_hf, config_to_hf
+from glassformer.huggingface import config_from_hf, config_to_hf, unknown_keys
 from glassformer.huggingface.configs import FORMATS
+from glassformer.huggingface.keys import WITHOUT_TYPE
 from glassformer.inside import cache_bytes
 from glassformer.published import PUBLISHED, published
 from glassformer.widgets.kit import modules
@@ -25,9 +26,9 @@ FORM = {"fields": {}}
 
 
 def says(given):
-    """Returns what Python makes of a config.json: the configuration, or the error message."""
+    """Returns what Python makes of a config.json: the configuration, or the error message; and its unknown keys."""
     try:
-        return {"config": asdict(config_from_hf(given))}
+        return {"config": asdict(config_from_hf(given, ignore=unknown_keys(given)))}
     except (TypeError, ValueError) as error:
         return {"refused": str(error)}
 
@@ -91,6 +92,43 @@ LLAMAS_3 = (
     {"attention_factor": 0.5},
     {"mscale": 1.0, "mscale_all_dim": 0.707},
     {"truncate": False},
+)
+
+
+FULL, NEAR = ["full_attention"] * 28, ["sliding_attention"] * 28
+QWEN, GPT2 = written("qwen2.5-7b"), written("gpt2")
+ROPE = written("llama-2-7b")["rope_parameters"]
+# Keys that nobody knows, that are refused by name, that contradict each other, and files that are something else
+KEYS = (
+    GPT2 | {"new": 1},
+    written("llama-2-7b") | {"rope_parameters": ROPE | {"new": 1}},
+    written("qwen3-0.6b") | {"router_bias": [2.5]},
+    GPT2 | {"is_causal": False},
+    GPT2 | {"hidden_size": 768, "torch_dtype": "torch.float16", "dtype": "float16"},
+    GPT2 | {"hidden_size": 700},
+    GPT2 | {"torch_dtype": "float16", "dtype": "bfloat16"},
+    {key: value for key, value in GPT2.items() if key != "n_positions"} | {"n_ctx": 77},
+    written("bert-base") | {"pruned_heads": {}, "layer_types": []},
+    written("bert-base") | {"pruned_heads": {"0": [1]}},
+    written("t5-small") | {"is_gated_act": True},
+    written("t5-small") | {"dense_act_fn": "relu"},
+    *(written("llama-2-7b") | {"attention_multiplier": value} for value in (128**-0.5, 0.01, "x", None)),
+    *(written("qwen3-0.6b") | {"query_pre_attn_scalar": value} for value in (128, 64)),
+    *(written("llama-2-7b") | {"no_rope_layers": value} for value in ([1, 1], [1, 0], [])),
+    written("llama-2-7b") | {"rope_scaling": {"type": "linear", "factor": 2.5}},
+    written("llama-2-7b") | {"rope_parameters": {"type": "linear", "rope_type": "default"}},
+    written("llama-2-7b") | {"layer_types": FULL},
+    written("llama-2-7b") | {"layer_types": NEAR},
+    *(QWEN | {"layer_types": types} for types in (FULL, FULL[1:], NEAR, [None], "full_attention")),
+    *(
+        QWEN | {"use_sliding_window": True, "sliding_window": 512, "layer_types": types}
+        for types in (FULL, NEAR, [*FULL[1:], NEAR[0]])
+    ),
+    written("mistral-7b-v0.1") | {"layer_types": ["full_attention"] * 32},
+    written("mistral-7b-v0.1") | {"layer_types": ["sliding_attention"] * 32},
+    {"MODEL_TYPE": "gpt2"},
+    {"model_type": "GPT2"},
+    *(dict.fromkeys(keys, 1) for keys, _ in WITHOUT_TYPE),
 )
 
 
@@ -161,7 +199,16 @@ def files():
         yield mistral | {"sliding_window": window}
         yield written("qwen2.5-7b") | {"use_sliding_window": True, "sliding_window": window}
         yield written("qwen2.5-7b") | {"use_sliding_window": False, "sliding_window": window}
+        yield written("qwen2.5-7b") | {
+            "use_sliding_window": True,
+            "sliding_window": window,
+            "layer_types": ["x"],
+        }
+        for n_whole in (0, 1, 28, -1):
+            windows = {"use_sliding_window": True, "sliding_window": window, "max_window_layers": n_whole}
+            yield written("qwen2.5-7b") | windows
     yield written("bert-base") | {"architectures": ["BertForPreTraining"], "hidden_act": "relu"}
+    yield from KEYS
 
 
 def test_a_file_is_read_and_refused_as_python_reads_and_refuses_it(call):
@@ -174,7 +221,17 @@ def test_a_file_is_read_and_refused_as_python_reads_and_refuses_it(call):
             each.get("config", {}).pop("attention_scale", None)
         factors = [each.get("config", {}).pop("rope_attention_factor", 0.0) for each in (was, now)]
         assert math.isclose(*factors, rel_tol=1e-15), given  # their logarithms may differ in the last digit
-        assert now == was, given
+        assert {key: as_json(words) for key, words in now.items()} == {
+            key: as_json(words) for key, words in was.items()
+        }, given
+    unknown = call.each("hubconfig", "unknownKeys", [[given, of_kind(given)] for given in cases])
+    assert unknown == [unknown_keys(given) for given in cases]
+    assert all(keys in unknown for keys in (["new"], ["rope_parameters.new"], ["router_bias"]))
+
+
+def as_json(words):
+    """Returns a message with 5.0 as 5: JSON in JavaScript makes no difference between them."""
+    return re.sub(r"(\d)\.0\b", r"\1", words) if isinstance(words, str) else words
 
 
 def read(call, *texts, formulas=None):
@@ -229,7 +286,7 @@ def test_every_published_model_is_counted_to_the_digit(call):
         ('"gpt2"', "this is a text"),
         ("17", "this is a number"),
         ("true", "this is true or false"),
-        ("{}", "model_type=None is not one of 'gpt2'"),
+        ("{}", "model_type is missing: in a config.json that is read here, it is one of 'gpt2'"),
         (json.dumps(written("gpt2") | {"n_layer": 2.5}), "n_layer=2.5 must be a whole number"),
         (json.dumps(written("gpt2") | {"n_embd": 10**30}), "n_embd=1e.30 must be at most 100000: this page"),
         (json.dumps(written("gpt2")).replace("50257", "1e999"), "vocab_size=inf must be a whole number"),
@@ -309,12 +366,12 @@ def read_fields(call, name):
     return [s["field"] for s in found["sentences"]]
 
 
-def test_what_is_read_past_is_not_kept_silent(call):
-    """Uses a known family with a field that changes the model and that `config_from_hf` does not read."""
-    given = written("llama-3-8b") | {"num_experts": 8}
-    config_from_hf(given)
+def test_a_key_that_nobody_knows_is_named_and_does_not_run_as_it_is(call):
+    given = written("llama-3-8b") | {"router_bias": 8, "rope_scaling": None}
     (found,) = read(call, json.dumps(given), formulas=of_family("decoder"))
-    assert (found["kind"], found["lacks"][0]["field"]) == ("runs", "num_experts")
+    assert (found["kind"], found["lacks"]) == ("runs", [{"field": "router_bias", "lacks": "8"}])
+    assert "as it is" not in found["verdict"]
+    assert found["total"] == published("llama-3-8b").n_parameters
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama-3-8b", "qwen3-0.6b"])
@@ -412,6 +469,9 @@ def test_read_by_keyboard(mount, shoot):
     field.fill("x" * (LONGEST + 1))
     assert verdict(w).startswith("It cannot be read. These are 20,001 characters")
     assert len(w.saved()["text"]) < LONGEST
+    w.set(text=json.dumps(written("gpt2") | {"new": "x"}))
+    assert verdict(w).startswith("It runs only without the keys listed here. Our code does not know them,")
+    assert w.root.locator(".gf-lacks").inner_text() == 'new = "x"'
     w.set(text=json.dumps(written("bert-base")))
     assert verdict(w) == "It runs as it is."
     assert sentences(w)["model_type"][1] == "Each norm comes after the residual sum (post-norm)."

@@ -32,9 +32,9 @@ def right_one(name):
 
 def order(w, name):
     test = TESTS[name]
-    w.root.get_by_role("button", name=f"{test['name']}, cost {test['cost']}: {test['text']}", exact=True).press(
-        "Enter"
-    )
+    w.root.get_by_role(
+        "button", name=f"{test['name']}, cost {test['cost']}: {test['text']}", exact=True
+    ).press("Enter")
     w.settle()
 
 

@@ -1,28 +1,35 @@
 // A config.json of Hugging Face in plain sentences, with a parameter count and our code's response. See config_reader.py.
 import { KEPT, cacheBytes, counted, formulaOf, inBytes, lettered, much, percent, sentence, total } from "../../widgets/engine/counting.js";
 import { button, frame, grouped, h, hold, put, redrawing, setAll, uniqueId, write } from "../../widgets/kit/kit.js";
-import { model as modelOf, parsed } from "./hubconfig.js";
+import { model as modelOf, parsed, unknownKeys } from "./hubconfig.js";
 import { NAMES, onPart, partList, stack } from "../../widgets/engine/parts.js";
-import { guessed, lacking, sentences } from "./sentences.js";
+import { guessed, lacking, sentences, shown } from "./sentences.js";
 
 const LONGEST = 20_000; // characters, as in config_reader.py
 
+const TITLES = { unread: "It cannot be read.", refused: "Our code refuses it.", runs: "It runs as it is." };
+
+const PARTLY = "It runs only without the keys listed here.";
+
+const UNKNOWN = "Our code does not know them, and they may change what the model computes: load refuses the file unless it is told to ignore them.";
+
 // --- reading --------------------------------------------------------------------------------------------------------
 
-// Fields that our code checks in files of families that it knows. Of other fields that matter, it says that it ignores them.
-const LOOKED_AT = ["sliding_window", "rope_parameters", "rope_scaling", "quantization_config", "partial_rotary_factor"];
-
-// Everything that is said about a text. `kind`: "unread", "refused" or "runs".
+// Everything that is said about a text. `kind`: "unread", "refused" or "runs". Of a file that runs, `lacks` has the keys that
+// our code does not know, with their values.
 export function read(text, tables, formulas, letters) {
   if (text.length > LONGEST) return { kind: "unread", verdict: `These are ${grouped(text.length)} characters, and no config.json has more than ${grouped(LONGEST)}.` };
   const { given, trouble } = parsed(text);
   if (trouble) return { kind: "unread", verdict: trouble };
   const { config: made, refused, large } = modelOf(given, tables);
   if (large) return { kind: "unread", verdict: `${large}: this page counts no further.` };
-  const lacks = lacking(given, tables);
   if (refused) {
-    return { kind: "refused", verdict: `${refused}.`, lacks, sentences: guessed(given, tables) };
+    return { kind: "refused", verdict: `${refused}.`, lacks: lacking(given, tables), sentences: guessed(given, tables) };
   }
+  const lacks = unknownKeys(given, tables).map((field) => {
+    const [outer, inner] = field.split(".");
+    return { field, lacks: shown(Object.hasOwn(given, field) ? given[field] : given[outer][inner]) };
+  });
   const parts = counted(made, formulas, letters);
   return {
     kind: "runs",
@@ -31,8 +38,8 @@ export function read(text, tables, formulas, letters) {
     total: total(parts),
     sizes: lettered(made, letters),
     sentences: sentences(given, made, tables),
-    lacks: lacks.filter(({ field }) => !LOOKED_AT.includes(field)),
-    verdict: "Our code runs it as it is.",
+    lacks,
+    verdict: lacks.length ? UNKNOWN : "Our code runs it as it is.",
   };
 }
 
@@ -60,7 +67,6 @@ export function derived({ config: made, total: n, sizes }, known) {
 const needed = (lacks) =>
   lacks.length ? `It lacks ${lacks.map(({ lacks: what }) => what.split(/[:,]/)[0]).join("; ")}.` : "Correct it above, and the page reads it again.";
 
-const TITLES = { unread: "It cannot be read.", refused: "Our code refuses it.", runs: "It runs as it is." };
 
 function render({ model, el }) {
   const view = frame(el, {
@@ -147,17 +153,17 @@ function render({ model, el }) {
     const { kind, lacks = [], sentences: lines = [] } = found;
     put(answer, { class: `gf-verdict gf-${kind}` });
     put(field, { "aria-invalid": kind === "unread" });
-    write(verdict, TITLES[kind]);
-    const past = lacks.length ? "But it ignores the fields listed here, so compare logits before you trust it." : "";
-    write(reason, kind === "runs" ? past : found.verdict);
-    hold(needs, ["lacks", kind, JSON.stringify(lacks)], () => lacks.map(({ field: name, lacks: what }) => h("li", {}, h("code", {}, name), kind === "runs" ? `: it has ${what}.` : `: our code lacks ${what}.`)));
+    const title = kind === "runs" && lacks.length ? PARTLY : TITLES[kind];
+    write(verdict, title);
+    write(reason, title === TITLES.runs ? "" : found.verdict);
+    hold(needs, ["lacks", kind, JSON.stringify(lacks)], () => lacks.map(({ field: name, lacks: what }) => h("li", {}, h("code", {}, name), kind === "runs" ? ` = ${what}` : `: our code lacks ${what}.`)));
     needs.hidden = lacks.length === 0;
     hold(said, ["said", JSON.stringify(lines)], () => lines.map(sentenceRow));
     said.hidden = lines.length === 0;
     counts.hidden = kind !== "runs";
-    const words = kind === "runs" ? drawCount(found) : `${TITLES[kind]} ${kind === "refused" ? needed(lacks) : "Nothing is counted."}`;
+    const words = kind === "runs" ? drawCount(found) : `${title} ${kind === "refused" ? needed(lacks) : "Nothing is counted."}`;
     view.says(words);
-    view.describe(() => `${TITLES[kind]} ${kind === "runs" ? `${grouped(found.total)} parameters. ${words}` : found.verdict}`);
+    view.describe(() => `${title} ${kind === "runs" ? `${grouped(found.total)} parameters. ${words}` : found.verdict}`);
     view.tables(() =>
       kind === "unread"
         ? []

@@ -7,8 +7,19 @@ from typing import Any
 from traitlets import Dict, List, TraitError, Unicode, default, validate
 
 from glassformer.config import ROPE_BASE, ModelConfig
-from glassformer.huggingface import config_from_hf, config_to_hf
-from glassformer.huggingface.configs import ARCHITECTURES, FLOATS, FORMATS, NEEDED, SCALINGS, WINDOW
+from glassformer.huggingface import config_from_hf, config_to_hf, unknown_keys
+from glassformer.huggingface.configs import (
+    ARCHITECTURES,
+    COMMON,
+    FLOATS,
+    FORMATS,
+    NEEDED,
+    SCALES,
+    SCALINGS,
+    WHOLE_LAYERS,
+    WINDOW,
+)
+from glassformer.huggingface.keys import ROPE_KEYS, RULES, WITHOUT_TYPE
 from glassformer.parameters import LETTERS
 from glassformer.published import PUBLISHED, published
 from glassformer.widgets.engine.counting import DEPENDS, LIMITS, formulas
@@ -30,7 +41,8 @@ def examples() -> list[tuple[str, str, str]]:
     experts = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "num_local_experts": 8}
     dynamic = llama["rope_parameters"] | {"rope_type": "dynamic", "factor": 2.0}
     refused = {
-        "windows in some layers": qwen | {"use_sliding_window": True, "sliding_window": 32_768},
+        "windows in some layers": qwen
+        | {"use_sliding_window": True, "sliding_window": 32_768, "max_window_layers": 20},
         "dynamic stretching": llama | {"rope_parameters": dynamic, "rope_scaling": dynamic},
         "eight experts": mistral | experts | {"num_experts_per_tok": 2},
         "11 heads": gpt2 | {"n_head": 11},
@@ -51,12 +63,20 @@ def tables() -> dict[str, Any]:
                 "activation": form.activation,
                 "mustBe": form.must_be,
                 "said": form.said,
+                "aliases": form.aliases,
+                "keys": form.keys,
             }
             for kind, form in FORMATS.items()
         },
         "architectures": ARCHITECTURES,
+        "common": COMMON,
+        "rules": RULES,
+        "ropeKeys": ROPE_KEYS,
+        "withoutType": WITHOUT_TYPE,
+        "scales": SCALES,
         "needed": NEEDED,
         "window": WINDOW,
+        "wholeLayers": WHOLE_LAYERS,
         "ropeBase": ROPE_BASE,
         # A number that is a float in Python is also written as one in JavaScript: 0.0
         "floats": FLOATS,
@@ -92,7 +112,7 @@ class ConfigReader(View, module="config_reader"):
 
     @property
     def config(self) -> ModelConfig:
-        """Returns the configuration that the text describes.
+        """Returns the configuration that the text describes; keys that are not known here are passed over.
 
         Raises:
             ValueError: the text is not JSON, or does not describe a model that our code supports; the message
@@ -102,7 +122,7 @@ class ConfigReader(View, module="config_reader"):
         given = json.loads(self.text)
         if not isinstance(given, dict):
             raise ValueError(f"a config.json is a JSON object, not {given!r:.40}")
-        return config_from_hf(given)
+        return config_from_hf(given, ignore=unknown_keys(given))
 
     @default("text")
     def _default_text(self) -> str:

@@ -10,8 +10,11 @@ const get = (given, field, fallback = null) => (Object.hasOwn(given, field) ? gi
 
 const truthy = (value) => (typeof value === "object" && value !== null ? Object.keys(value).length > 0 : Boolean(value));
 
-// Numbers and booleans are compared as numbers: True is 1.
-const same = (a, b) => a === b || (["number", "boolean"].includes(typeof a) && ["number", "boolean"].includes(typeof b) && Number(a) === Number(b));
+// Numbers and booleans are compared as numbers: True is 1. Of objects, only empty ones are compared.
+const same = (a, b) =>
+  a === b ||
+  (["number", "boolean"].includes(typeof a) && ["number", "boolean"].includes(typeof b) && Number(a) === Number(b)) ||
+  (isObject(a) && isObject(b) && !truthy(a) && !truthy(b));
 
 // A value in Python's notation.
 export function repr(value) {
@@ -37,9 +40,12 @@ const refuse = (words) => {
   throw new Refusal(words);
 };
 
-const unsupported = (given, field, why) => refuse(`${field}=${repr(get(given, field))} is not supported: ${why}`);
+const fault = (given, field, why) => `${field}=${repr(get(given, field))} is not supported: ${why}`;
 
-const among = (name, value, choices) => choices.includes(value) || refuse(`${name}=${repr(value)} is not one of ${choices.map(repr).join(", ")}`);
+const unsupported = (given, field, why) => refuse(fault(given, field, why));
+
+const contradict = (one, value, other, otherValue) =>
+  refuse(`${one}=${repr(value)} contradicts ${other}=${repr(otherValue)}: both cannot be right`);
 
 function whole(name, value, least = 1) {
   if (!Number.isInteger(value)) refuse(`${name}=${repr(value)} must be a whole number`);
@@ -61,12 +67,72 @@ function flag(given, field, fallback) {
   return value;
 }
 
+// A file whose model_type is none of the families: what it is, as far as its keys show.
+function typeIsMissing(given, { formats, withoutType }) {
+  const kind = get(given, "model_type");
+  const families = Object.keys(formats);
+  const choices = families.map(repr).join(", ");
+  if (kind !== null) {
+    const lower = typeof kind === "string" ? kind.toLowerCase() : "";
+    return `model_type=${repr(kind)} is not one of ${choices}${families.includes(lower) ? `; did you mean ${repr(lower)}?` : ""}`;
+  }
+  const written = Object.keys(given).find((key) => key !== "model_type" && key.toLowerCase() === "model_type");
+  if (written) return `the file has the key ${repr(written)}, which must be written 'model_type'`;
+  const [, what] = withoutType.find(([keys]) => keys.every((key) => Object.hasOwn(given, key))) ?? [];
+  return `model_type is missing: ${what ?? `in a config.json that is read here, it is one of ${choices}`}`;
+}
+
+// The file with the usual names of keys that have several, which must agree.
+function oneNameEach(given, { aliases }) {
+  const found = { ...given };
+  for (const [alias, name] of Object.entries({ ...aliases, torch_dtype: "dtype" })) {
+    const [value, other] = [alias, name].map((key) => get(found, key)).map((one) => (typeof one === "string" ? one.replace(/^torch\./, "") : one));
+    if (value !== null && other !== null && !same(value, other)) contradict(name, other, alias, value);
+    if (other === null && value !== null) found[name] = value;
+  }
+  return found;
+}
+
+// Keys that must not be otherwise. A list of harmless values is harmless, too.
+function checkRules(given, rules) {
+  const faults = rules.flatMap(([key, values, why]) => {
+    const harmless = (value) => values.some((one) => same(value, one));
+    const passes = !Object.hasOwn(given, key) || harmless(given[key]) || (Array.isArray(given[key]) && given[key].every(harmless));
+    return passes ? [] : [fault(given, key, why)];
+  });
+  if (faults.length) refuse(faults.join("; "));
+}
+
+// The rules for keys that set the scale of scores: only 1/√K, for heads of K numbers, is computed.
+function scaleRules(given, { formats, scales }) {
+  const { fields, keys } = formats[given.model_type];
+  const [size, heads] = [get(given, "hidden_size"), get(given, "num_attention_heads")];
+  let width = get(given, "head_dim", fields.d_head?.[1] ?? null);
+  if (width === null && Number.isInteger(size) && Number.isInteger(heads) && heads > 0) width = Math.floor(size / heads);
+  const close = (value, other) => typeof value === "number" && Math.abs(value / other - 1) <= 1e-6;
+  return Object.entries(scales).flatMap(([name, power]) =>
+    !keys.includes(name) || (Number.isInteger(width) && width > 0 && close(get(given, name), width ** power))
+      ? []
+      : [[name, [null], "scores are divided by the square root of a head's width"]],
+  );
+}
+
+// The keys on no list of the family: our code neither reads them nor knows that they have no effect.
+export function unknownKeys(given, { formats, common, ropeKeys }) {
+  const kind = get(given, "model_type");
+  if (typeof kind !== "string" || !Object.hasOwn(formats, kind)) return [];
+  const known = new Set([...common, ...formats[kind].keys]);
+  const inner = ["rope_parameters", "rope_scaling"].flatMap((where) =>
+    known.has(where) && isObject(get(given, where))
+      ? Object.entries(given[where]).flatMap(([key, value]) => (ropeKeys.includes(key) || isObject(value) ? [] : [`${where}.${key}`]))
+      : [],
+  );
+  return [...Object.keys(given).filter((key) => !known.has(key)), ...inner];
+}
+
 // What the tables contain.
 function byTables(given, { formats, needed }) {
-  const { fields, always, activation, mustBe } = formats[given.model_type];
-  for (const [field, value, why] of mustBe) {
-    if (!same(get(given, field, value), value)) unsupported(given, field, why);
-  }
+  const { fields, always, activation } = formats[given.model_type];
   const settings = { ...always };
   for (const [ours, [theirs, fallback]] of Object.entries(fields)) {
     if (fallback === needed && get(given, theirs) === null) refuse(`${theirs} is missing`);
@@ -90,22 +156,37 @@ function head(given, tables, tied) {
   return flag(given, "tie_word_embeddings", tied) ? "tied" : "untied";
 }
 
-// How many positions a query of a Mistral sees, or null.
-function windowOf(given, { window: usual }) {
-  const length = given.max_position_embeddings;
+// How many positions a query sees in every layer, or null.
+function windowOf(given, { window: usual, wholeLayers }) {
+  const [kind, length, layers] = ["model_type", "max_position_embeddings", "num_hidden_layers"].map((key) => given[key]);
   whole("max_position_embeddings", length);
-  const isMistral = given.model_type === "mistral";
-  const slides = isMistral || flag(given, "use_sliding_window", false);
+  whole("num_hidden_layers", layers);
+  const slides = kind === "mistral" || (kind !== "llama" && flag(given, "use_sliding_window", false));
   const window = slides ? get(given, "sliding_window", usual) : null;
-  if (window === null) return null;
-  whole("sliding_window", window);
-  if (isMistral) return window;
+  let without = window === null ? layers : 0;
+  if (window !== null) {
+    whole("sliding_window", window);
+    if (kind !== "mistral") {
+      without = get(given, "max_window_layers", wholeLayers);
+      whole("max_window_layers", without, 0);
+    }
+  }
+  const types = get(given, "layer_types");
+  let windows = Math.max(layers - without, 0);
+  if (types !== null) {
+    const known = ["full_attention", "sliding_attention"];
+    if (!Array.isArray(types) || !types.every((one) => known.includes(one))) unsupported(given, "layer_types", `known are ${known.join(" and ")}`);
+    if (types.length !== layers) contradict("num_hidden_layers", layers, "the length of layer_types", types.length);
+    windows = types.filter((one) => one === "sliding_attention").length;
+    if ((windows && window === null) || (kind === "mistral" && window !== null && windows < layers)) contradict("the number of windows in layer_types", windows, "sliding_window", window);
+  }
+  if (windows === 0 || windows === layers) return windows ? window : null;
   if (window >= length) return null;
   return unsupported(
     given,
     "sliding_window",
-    `it would apply to some layers only. Setting max_position_embeddings to ${window} instead of ${length} in config.json ` +
-      "makes the model correct for texts up to that length",
+    `it applies to ${windows} of the ${layers} layers, but here all have a window or none has. Setting max_position_embeddings ` +
+      `to ${window} instead of ${length} in config.json makes the model correct for texts up to that length`,
   );
 }
 
@@ -120,14 +201,25 @@ function attentionFactor(settings) {
   return (0.1 * above * longer + 1) / (0.1 * below * longer + 1);
 }
 
-function rope(given, { ropeBase, scalings, needed }) {
-  const field = truthy(get(given, "rope_scaling")) ? "rope_scaling" : "rope_parameters";
+// A file with both keys for rotary positions must say the same twice.
+function rope(given, tables) {
+  const both = ["rope_scaling", "rope_parameters"].filter((key) => truthy(get(given, key)));
+  const places = both.length ? both : ["rope_parameters"];
+  const found = places.map((place) => ropeIn(given, place, tables));
+  if (JSON.stringify(found[0]) !== JSON.stringify(found.at(-1))) contradict(...places.flatMap((place) => [place, given[place]]));
+  return found[0];
+}
+
+function ropeIn(given, field, { ropeBase, scalings, needed }) {
   const settings = truthy(get(given, field)) ? given[field] : {};
   if (!isObject(settings) || Object.values(settings).some(isObject)) unsupported(given, field, "it must be one object, for all layers");
   const kind = get(settings, "rope_type", get(settings, "type", "default"));
   if (!Object.keys(scalings).includes(kind)) unsupported(given, field, `known are ${Object.keys(scalings).join(", ")}`);
-  for (const [where, name] of [[settings, field], [given, "partial_rotary_factor"]]) {
-    if (!same(get(where, "partial_rotary_factor", 1), 1)) unsupported(given, name, "every head is rotated as a whole");
+  if (get(settings, "type", kind) !== kind) contradict("rope_type", kind, "type", settings.type);
+  if (!same(get(settings, "partial_rotary_factor", 1), 1)) unsupported(given, field, "every head is rotated as a whole");
+  for (const name of ["rope_theta", ...(["llama3", "yarn"].includes(kind) ? ["original_max_position_embeddings"] : [])]) {
+    const [inner, outer] = [get(settings, name), get(given, name)];
+    if (inner !== null && outer !== null && !same(inner, outer)) contradict(name, outer, `${field}.${name}`, inner);
   }
   const found = { rope_base: get(settings, "rope_theta", get(given, "rope_theta", ropeBase)) };
   if (kind !== "default") found.rope_scaling = kind;
@@ -165,6 +257,15 @@ function llama(given, tables) {
   };
 }
 
+// The two keys that transformers derives from feed_forward_proj, and lets overrule it, must agree with it.
+function checkActivation(given, [name, fallback]) {
+  const word = get(given, name, fallback);
+  const usual = word === "gated-gelu" ? "gelu_new" : word.replace(/^gated-/, "");
+  for (const [derived, value] of [["is_gated_act", word.startsWith("gated-")], ["dense_act_fn", usual]]) {
+    if (!same(get(given, derived, value), value)) contradict(name, word, derived, given[derived]);
+  }
+}
+
 // What no table can express.
 const READERS = {
   gpt2: decoderOnly,
@@ -176,6 +277,7 @@ const READERS = {
   t5(given, tables) {
     whole("d_model", given.d_model);
     const kind = head(given, tables, true);
+    checkActivation(given, tables.formats.t5.activation);
     const scaled = flag(given, "scale_decoder_outputs", flag(given, "tie_word_embeddings", true));
     return { head: kind, head_scale: scaled && kind !== "none" ? given.d_model ** -0.5 : 1 };
   },
@@ -271,11 +373,14 @@ export function parsed(text) {
 
 // The model that it describes, { config }; or our code's error in the words of Python, { refused }; or a size that is larger
 // than the view counts, { large }, which Python would accept.
-export function model(given, tables) {
+export function model(file, tables) {
   let settings = {};
+  let given = file;
   try {
-    among("model_type", get(given, "model_type"), Object.keys(tables.formats));
-    if (get(given, "quantization_config") !== null) unsupported(given, "quantization_config", "the weights must be floating-point numbers");
+    const kind = get(given, "model_type");
+    if (typeof kind !== "string" || !Object.hasOwn(tables.formats, kind)) refuse(typeIsMissing(given, tables));
+    given = oneNameEach(given, tables.formats[kind]);
+    checkRules(given, [...tables.rules, ...tables.formats[kind].mustBe, ...scaleRules(given, tables)]);
     settings = { ...tables.defaults, ...byTables(given, tables), ...READERS[given.model_type](given, tables) };
     check(settings, tables);
     return { config: resolved(settings) };

@@ -126,7 +126,7 @@ const ELSEWHERE = {
 };
 const WHERE = { rope: ["rope_base", "rope_interpolation", "rope_attention_factor"], t5: ["t5_n_buckets", "t5_max_distance"] };
 
-const shown = (value) => {
+export const shown = (value) => {
   const text = JSON.stringify(value);
   return text.length > 34 ? `${text.slice(0, 32)}…` : text;
 };
