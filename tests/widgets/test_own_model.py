@@ -380,7 +380,7 @@ def test_another_view_of_the_page_may_offer_a_model(mount, page):
 
 @pytest.fixture
 def site(browser):
-    """Returns visit(tab, path) -> the line under a view of a page with an address, where a browser may store something."""
+    """Returns visit(tab, path) -> the line under a view, on a page with an address, which may store something."""
     widget = widgets.LogitLens()
     state = {name: value for name, value in widget.get_state().items() if name != "layout"}
     modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
@@ -424,7 +424,8 @@ def test_it_is_there_on_the_next_page_until_it_is_forgotten(site, file):
 
 
 NOT_KEPT = {
-    "it gives this page no storage": "IDBFactory.prototype.open = () => { throw new DOMException('', 'SecurityError') };",
+    "it gives this page no storage": """
+        IDBFactory.prototype.open = () => { throw new DOMException("", "SecurityError") };""",
     "its storage is full": """
         const { put } = IDBObjectStore.prototype;
         IDBObjectStore.prototype.put = function (...given) {
@@ -496,7 +497,13 @@ def test_the_name_of_a_file_cannot_disturb_a_sentence(mount, tmp_path):
 @pytest.mark.parametrize("characters", ["a", "ab", "abcdefg", "abcdefgh", "abcdefghi", "🎵🎶a"])
 @pytest.mark.parametrize("name", TAKE)
 def test_few_characters_are_enough(mount, tmp_path, name, characters):
-    sizes = {"vocab_size": len(characters), "n_layers": 1, "n_heads": 1, "qk_norm": False, "embedding_norm": False}
+    sizes = {
+        "vocab_size": len(characters),
+        "n_layers": 1,
+        "n_heads": 1,
+        "qk_norm": False,
+        "embedding_norm": False,
+    }
     w = mount(getattr(widgets, name)())
     opened(w, in_a_file(tmp_path, small(**sizes), characters=characters))
     w.root.locator("textarea").fill(3 * characters[0])
@@ -505,7 +512,9 @@ def test_few_characters_are_enough(mount, tmp_path, name, characters):
         more.click()
         w.rest()
     shown = f"{w.root.inner_text()} {w.tables()} {w.label}"
-    assert not re.findall(r"undefined|NaN|Infinity|(?<![\d,.])1 (?:characters|blocks|heads|others|tokens)\b", shown)
+    assert not re.findall(
+        r"undefined|NaN|Infinity|(?<![\d,.])1 (?:characters|blocks|heads|others|tokens)\b", shown
+    )
 
 
 def test_a_model_whose_logits_are_not_finite_is_told_of_in_a_sentence(mount, tmp_path):
@@ -515,5 +524,7 @@ def test_a_model_whose_logits_are_not_finite_is_told_of_in_a_sentence(mount, tmp
         opened(w, path)
         if name == "LiveWriter":
             w.root.get_by_role("button", name="One more").click()
-        expect(w.root.locator(".gf-says")).to_have_text(re.compile("the model’s logits are not all finite numbers"))
+        expect(w.root.locator(".gf-says")).to_have_text(
+            re.compile("the model’s logits are not all finite numbers")
+        )
         assert "NaN" not in w.root.inner_text()

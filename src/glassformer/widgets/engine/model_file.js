@@ -320,12 +320,37 @@ async function checksumOf(bytes) {
   return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+// The object in a JSON text as Python writes it with sort_keys, from the same names, numbers and texts, and without its field
+// `left`: what the checksum in that field was computed from.
+function inOrder(text, left) {
+  const tokens = text.match(/"(?:[^"\\]|\\.)*"|[[\]{}]|[^\s",:[\]{}]+/g);
+  let at = 0;
+  const value = (isWhole = false) => {
+    const token = tokens[at++];
+    if (token === "[") {
+      const items = [];
+      while (tokens[at] !== "]") items.push(value());
+      at++;
+      return `[${items.join(", ")}]`;
+    }
+    if (token !== "{") return token;
+    const fields = [];
+    while (tokens[at] !== "}") fields.push(`${tokens[at++]}: ${value()}`);
+    at++;
+    return `{${fields.filter((field) => !isWhole || !field.startsWith(`"${left}": `)).sort().join(", ")}}`;
+  };
+  return value(true);
+}
+
 async function fromCheckpoint(files, folder) {
   const [description] = among(files, folder, ["training.json"]);
-  const { format, model, step, files: sums } = await jsonOf(description);
+  const text = await textOf(description, MOST_OF_JSON);
+  const { format, model, step, files: sums, checksum } = parsed(text, "training.json");
   demand(format === CHECKPOINT, `training.json was not written by this version of Glassformer: it lacks format="${CHECKPOINT}"`);
   const isObject = (given) => given !== null && typeof given === "object" && !Array.isArray(given);
   demand(isObject(model) && isObject(sums) && Number.isSafeInteger(step), "training.json lacks the model, the step or the files");
+  const own = await checksumOf(new TextEncoder().encode(inOrder(text, "checksum")));
+  demand(own === null || own === checksum, "training.json does not contain what was written: its checksum differs");
   demand(Object.hasOwn(sums, "tokenizer.json"), "This model was trained without a tokenizer, so its text cannot be shown");
   const which = Object.hasOwn(sums, "average.safetensors") ? "average.safetensors" : "model.safetensors"; // as Checkpoint.best
   const [weights, tokenizer] = among(files, folder, [which, "tokenizer.json"]);
