@@ -215,11 +215,19 @@ def test_other_models_of_the_book_are_refused_by_name(reader, name, words):
 
 
 def test_a_file_of_another_version_is_not_said_to_have_weights_alone(reader):
-    for other in ("glassformer model 2", "glassformer checkpoint 1"):
-        assert reader("refusal", one(save(weights_with(), metadata(format=other)))) == (
-            "m.safetensors was not written for this version of Glassformer: "
-            f'it has format="{other}", not "glassformer model 1"'
-        )
+    assert reader("refusal", one(save(weights_with(), metadata(format="glassformer model 2")))) == (
+        "m.safetensors has the format 'glassformer model 2', which another version of Glassformer wrote: "
+        "this one reads 'glassformer model 1'"
+    )
+
+
+def test_a_weight_that_is_too_large_is_named(reader):
+    weights = weights_with()
+    weights["unembedding.weight"][3, 7] = -2e19
+    assert reader("refusal", one(save(weights, metadata()))) == (
+        "m.safetensors: unembedding.weight contains -2e+19 at 3, 7: "
+        "every weight must be finite and smaller than 1e+19"
+    )
 
 
 def test_several_runs_are_refused_like_several_models(reader, tmp_path):

@@ -20,6 +20,7 @@ const CHECKPOINT = "glassformer checkpoint 1";
 const MOST = 64 * 2 ** 20; // bytes of a file
 const MOST_OF_JSON = 16 * 2 ** 20;
 const BYTES = { F16: 2, F32: 4 };
+const LARGEST_WEIGHT = 1e19; // the square of a larger one overflows 32 bits
 
 export class Refusal extends Error {}
 
@@ -251,7 +252,11 @@ function tensorsOf(file, entries, config, name) {
   demand(strange === undefined, `${name}: ${shown(strange)} is not a weight of this model`);
   const tensors = readTensors(file);
   for (const [tensor, { data }] of Object.entries(tensors)) {
-    for (let i = 0; i < data.length; i++) demand(Number.isFinite(data[i]), `${name}: ${tensor} has a number that is not finite`);
+    const i = data.findIndex((x) => !(Math.abs(x) < LARGEST_WEIGHT));
+    if (i < 0) continue;
+    const is = Number.isFinite(data[i]) ? String(Number(data[i].toPrecision(6))) : String(data[i]).toLowerCase().replace("inity", "");
+    const place = entries[tensor].shape.reduceRight(({ left, at }, n) => ({ left: Math.floor(left / n), at: [left % n, ...at] }), { left: i, at: [] }).at.join(", ");
+    throw new Refusal(`${name}: ${tensor} contains ${is} at ${place}: every weight must be finite and smaller than 1e+19`);
   }
   return tensors;
 }
@@ -294,8 +299,8 @@ async function fromOneFile(chosen) {
   const header = headerOf(file, name);
   const { format, config, tokenizer, ...facts } = header.metadata;
   const alone = "with it, choose its training.json or config.json, and its tokenizer.json";
-  const isOther = /^glassformer /.test(format ?? "");
-  demand(!isOther || format === FORMAT, `${name} was not written for this version of Glassformer: it has format="${shown(format)}", not "${FORMAT}"`);
+  const isOfAnotherVersion = format !== FORMAT && /^glassformer model [^ ]*$/.test(format ?? "");
+  demand(!isOfAnotherVersion, `${name} has the format '${shown(format ?? "")}', which another version of Glassformer wrote: this one reads '${FORMAT}'`);
   demand(format === FORMAT, `${name} has weights alone, and nothing says what model they are of: ${alone}`);
   for (const [part, text] of Object.entries({ config, tokenizer })) {
     demand(text !== undefined, `${name} lacks the ${part} in its metadata`);
