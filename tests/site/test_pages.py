@@ -215,6 +215,22 @@ def test_the_colours_can_be_chosen_and_are_remembered(visit):
     expect(root).to_have_attribute("data-theme", "dark")
 
 
+def test_where_a_page_may_store_nothing_the_switch_works_and_no_view_says_that_it_keeps_something(visit):
+    blocked = """Object.defineProperty(window, "localStorage", {
+      configurable: true,
+      get() { throw new DOMException("", "SecurityError") },
+    })"""
+    arrived = visit("notebooks/00-start-here.html", script=blocked)
+    root = arrived.page.locator("html")
+    before = root.get_attribute("data-mode")
+    arrived.page.get_by_role("button", name="Colours").press("Enter")
+    expect(root).not_to_have_attribute("data-mode", before)
+    arrived.open_everything()
+    assert arrived.page.locator(".gf-predict").count()
+    assert "in this browser" not in arrived.page.locator("article").inner_text()
+    assert arrived.complaints == []
+
+
 @pytest.mark.parametrize("door", ["http", "file"])
 def test_search_finds_a_word(visit, door):
     arrived = visit("search.html?q=permutation", door=door)

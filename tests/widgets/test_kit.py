@@ -22,6 +22,11 @@ def test_grouped(call, x, text):
     assert call("kit", "grouped", x) == text
 
 
+@pytest.mark.parametrize(("n", "text"), [(0, "0 steps"), (1, "1 step"), (2000, "2,000 steps")])
+def test_plural(call, n, text):
+    assert call("kit", "plural", n, "step") == text
+
+
 @pytest.mark.parametrize(
     ("share", "text"),
     [(0, "0 %"), (0.0099, "< 1 %"), (0.01, "1 %"), (0.456, "46 %"), (0.991, "> 99 %"), (1, "100 %")],
@@ -121,6 +126,30 @@ def test_a_slider_over_given_values_goes_from_one_to_the_next(mount):
     view.set(most=200)
     view.press("Width", "End")
     assert (view.get("width"), width.get_attribute("aria-valuetext")) == (200, "200")
+
+
+FORGED = """(input, value) => {
+  input.type = "text"; // as a reader may do in the browser's inspector
+  input.value = value;
+  input.dispatchEvent(new Event("input"));
+}"""
+
+
+@pytest.mark.parametrize("value", ["", "x", "NaN", "-1e9", "1e9", "0.4"])
+def test_whatever_is_in_a_slider_the_trait_stays_in_its_range(mount, value):
+    view = mount(Panel())
+    for name in ("Count", "Base", "Width"):
+        view.control(name).evaluate(FORGED, value)
+    assert 0 <= view.get("count") <= view.get("most")
+    assert 10 <= view.get("base") <= 1e6
+    assert view.get("width") in [1, 8, 64, view.get("most")]
+
+
+def test_halves_of_characters_do_not_reach_a_trait(mount):
+    view = mount(Panel())
+    words = view.control("Words")
+    words.evaluate("(input) => { input.value = '\\ud83da'; input.dispatchEvent(new Event('input')) }")
+    assert view.get("words") == "\ufffda"
 
 
 def test_radio_buttons_and_a_list_by_keyboard(mount):

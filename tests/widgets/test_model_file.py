@@ -178,6 +178,9 @@ def test_a_damaged_run_is_refused(reader, tmp_path):
         "training.json was not written by this version"
     )
     assert said(**{"training.json": description[:-20]}) == "training.json is not JSON"
+    assert said(**{"training.json": description.replace(b'"step": 4', b'"step": 5')}) == (
+        "training.json does not contain what was written: its checksum differs"
+    )
     assert "lacks the model" in said(**{"training.json": b'{"format": "glassformer checkpoint 1"}'})
 
 
@@ -209,6 +212,37 @@ def test_other_models_of_the_book_are_refused_by_name(reader, name, words):
 
 
 # --- refusals ---
+
+
+def test_a_file_of_another_version_is_not_said_to_have_weights_alone(reader):
+    assert reader("refusal", one(save(weights_with(), metadata(format="glassformer model 2")))) == (
+        "m.safetensors has the format 'glassformer model 2', which another version of Glassformer wrote: "
+        "this one reads 'glassformer model 1'"
+    )
+
+
+def test_a_weight_that_is_too_large_is_named(reader):
+    weights = weights_with()
+    weights["unembedding.weight"][3, 7] = -2e19
+    assert reader("refusal", one(save(weights, metadata()))) == (
+        "m.safetensors: unembedding.weight contains -2e+19 at 3, 7: "
+        "every weight must be finite and smaller than 1e+19"
+    )
+
+
+def test_several_runs_are_refused_like_several_models(reader, tmp_path):
+    trained(tmp_path / "both" / "one")
+    trained(tmp_path / "both" / "two")
+    assert reader("refusal", files_of(tmp_path / "both", tmp_path)) == (
+        "These are several runs: choose the folder of one of them"
+    )
+
+
+def test_a_value_is_written_as_in_the_file(reader):
+    assert reader("refusal", one(HOSTILE["a text as a number"])).endswith(
+        'd_model="16" must be a whole number'
+    )
+    assert "has the field 'd_model' twice in one object" in reader("refusal", one(HOSTILE["a field twice"]))
 
 
 def test_files_that_are_no_model_are_refused(reader):
@@ -273,6 +307,18 @@ def sharing(name, other):
     return with_header(header, content[end:])
 
 
+def edited(old, new):
+    """Returns a model file with something else in its header, once."""
+    content = in_one_file(small())
+    end = 8 + int.from_bytes(content[:8], "little")
+    assert content[8:end].count(old) == 1
+    return with_header(content[8:end].replace(old, new), content[end:])
+
+
+def in_a_text(words):
+    return words.replace(b'"', rb"\"")
+
+
 PLACE = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 W = "decoder.norm.weight"
 INFINITE = np.full(16, np.inf, np.float32)
@@ -332,6 +378,16 @@ HOSTILE = {
     "grouped heads": save(weights_with(), metadata(config={"n_kv_heads": 1})),
     "a tied head": save(weights_with(), metadata(config={"head": "tied"})),
     "an encoder": save(weights_with(), metadata(config={"family": "encoder"})),
+    "a weight twice": edited(b'{"__metadata__"', b'{"decoder.norm.weight": {}, "__metadata__"'),
+    "metadata twice": edited(b'{"__metadata__"', b'{"__metadata__": {}, "__metadata__"'),
+    "a field twice": edited(in_a_text(b'"d_model":'), in_a_text(b'"d_model": 8, "d_model":')),
+    "all characters twice": edited(
+        in_a_text(b'"characters":'), in_a_text(b'"characters": "ab", "characters":')
+    ),
+    "a list as a dtype": edited(
+        b'"decoder.norm.weight":{"dtype":"F32"', b'"decoder.norm.weight":{"dtype":["F32"]'
+    ),
+    "a text as a number": save(weights_with(), metadata(config={"d_model": "16"})),
     "a decoder of a decoder": save(weights_with(), metadata(config={"n_decoder_layers": 2})),
 }
 

@@ -380,7 +380,7 @@ def test_another_view_of_the_page_may_offer_a_model(mount, page):
 
 @pytest.fixture
 def site(browser):
-    """Returns visit(tab, path) -> the line under a view of a page with an address, where a browser may store something."""
+    """Returns visit(tab, path) -> the line under a view, on a page with an address, which may store something."""
     widget = widgets.LogitLens()
     state = {name: value for name, value in widget.get_state().items() if name != "layout"}
     modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
@@ -424,7 +424,8 @@ def test_it_is_there_on_the_next_page_until_it_is_forgotten(site, file):
 
 
 NOT_KEPT = {
-    "it gives this page no storage": "IDBFactory.prototype.open = () => { throw new DOMException('', 'SecurityError') };",
+    "it gives this page no storage": """
+        IDBFactory.prototype.open = () => { throw new DOMException("", "SecurityError") };""",
     "its storage is full": """
         const { put } = IDBObjectStore.prototype;
         IDBObjectStore.prototype.put = function (...given) {

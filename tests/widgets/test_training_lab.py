@@ -173,6 +173,66 @@ def test_a_text_that_is_too_short_is_asked_for_before_anything_begins(lab):
     assert shown.view.saved()["text"] == LINES
 
 
+STRANGE = {
+    "Latin-1": (
+        "é à la carte ".encode("latin-1"),
+        "x.txt is not in UTF-8: byte 0 is 0xe9. If it is text in another",
+    ),
+    "half a sign": (b"abc\xe2\x82", "x.txt is not in UTF-8: byte 3 is 0xe2."),
+    "a program": (b"abc\0def", "x.txt is not text: byte 3 is 0."),
+    "UTF-16": ("abc".encode("utf-16"), "x.txt is in UTF-16, as its first two bytes show: save it in UTF-8."),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_a_file_that_is_no_text_is_refused_and_the_text_stays(lab, kind):
+    content, words = STRANGE[kind]
+    shown = lab(**OWN)
+    shown.view.control("or open a file of plain text").set_input_files(
+        {"name": "x.txt", "mimeType": "text/plain", "buffer": content}
+    )
+    count = shown.root.locator(".gf-control .gf-hint")
+    expect(count).to_contain_text(words)
+    expect(count).to_contain_text(f"Your text stays as it was: {len(LINES):,} characters")
+    assert shown.view.control("Your text: paste it here").input_value() == LINES
+
+
+def test_a_text_that_is_too_long_is_refused_before_it_is_read(lab):
+    shown = lab(**{**OWN, "text": ""})
+    count = shown.root.locator(".gf-control .gf-hint")
+    choose = shown.view.control("or open a file of plain text")
+    choose.evaluate("""(input) => {
+      const file = new File([new Uint8Array(6_000_000)], "x.txt");
+      file.arrayBuffer = () => { throw new Error("it is read") };
+      Object.defineProperty(input, "files", { value: [file] });
+      input.dispatchEvent(new Event("change"));
+    }""")
+    expect(count).to_have_text("x.txt has 5.7 MB, more than the 4.8 MB that this page opens.")
+    field = shown.view.control("Your text: paste it here")
+    field.evaluate(f"(field) => ({PASTE})(field, 'ab'.repeat(2_500_001))")
+    expect(count).to_have_text(
+        "That text has 5,000,002 characters, more than the 5,000,000 that this page learns from."
+    )
+    assert field.input_value() == ""
+    field.fill("a")
+    expect(count).to_contain_text("1 character so far; the model needs at least")
+
+
+def test_halves_of_characters_are_replaced_before_a_training(lab, tmp_path):
+    shown = lab(**{**OWN, "text": ""})
+    shown.view.control("Your text: paste it here").evaluate("""(field) => {
+      field.value = "a\\ud83db\\udc00 🎵".repeat(2000);
+      field.dispatchEvent(new Event("input"));
+    }""")
+    expect(shown.root.locator(".gf-control .gf-hint")).to_have_text("12,000 characters, 5 different ones")
+    shown.start()
+    shown.ends()
+    with shown.view.page.expect_download() as download:
+        shown.button("Save my model").press("Enter")
+    download.value.save_as(tmp_path / "mine.safetensors")
+    assert model_files.load(tmp_path / "mine.safetensors").tokenizer.characters == " ab�🎵"
+
+
 def test_a_text_that_cannot_be_learned_is_refused(lab):
     problem = "The text consists of a single character, so there is nothing to learn."
     shown = lab(**{**OWN, "text": "a" * 9000})
@@ -340,6 +400,36 @@ def test_it_can_be_used_in_other_views(lab, mount):
     other = mount(SamplingLab())
     expect(other.root.locator(".gf-own summary")).to_have_text(f"Model: yours, my-gpt-{STEPS}-steps")
     expect(other.root.locator(".gf-own-said")).to_contain_text("1 block of 1 head")
+
+
+LEAVES = "() => dispatchEvent(new Event('beforeunload', { cancelable: true }))"
+
+
+def test_what_the_browser_does_not_keep_is_asked_for_before_the_reader_leaves(served):
+    page = served(TrainingLab(**OWN))
+    page.evaluate(
+        "() => { IDBFactory.prototype.open = () => { throw new DOMException('', 'SecurityError') } }"
+    )
+    page.get_by_role("button", name="Start training").press("Enter")
+    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    use = page.get_by_role("button", name="Use it in this book’s views")
+    said = page.locator(".gf-lab-kept")
+    use.press("Enter")
+    expect(said).to_contain_text(
+        "But your browser does not keep it for other pages: it gives this page no storage."
+    )
+    assert page.evaluate(LEAVES) is False  # the browser asks
+    page.reload()
+    page.get_by_role("button", name="Start training").press("Enter")
+    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    use.press("Enter")
+    expect(said).to_contain_text(
+        "It is ready. You can choose it under the views of the first page and of chapters"
+    )
+    assert page.evaluate(LEAVES) is True
+    # As a tab does in which the reader has opened another model: now the browser keeps that one.
+    page.evaluate("new BroadcastChannel('glassformer own model').postMessage('another')")
+    page.wait_for_function(f"!({LEAVES})()")
 
 
 def test_it_is_used_at_once_by_the_views_of_the_page_and_says_where_else(mount):
@@ -607,6 +697,53 @@ def test_a_training_that_fails_leaves_no_worker(served):
     for _ in range(300):  # frames
         page.evaluate("new Promise(requestAnimationFrame)")
     assert page.workers == []
+
+
+DISCARDS = """() => {
+  const button = (name) => [...document.querySelectorAll("button")].find((one) => one.textContent === name);
+  const anew = button("New training");
+  for (const one of [button("Use it in this book’s views"), anew, anew]) one.click(); // before the worker can answer
+}"""
+
+
+def test_what_was_asked_of_a_run_that_has_ended_is_not_asked_of_the_next(served):
+    page = served(TrainingLab(**OWN))
+    start = page.get_by_role("button", name="Start training")
+    start.press("Enter")
+    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    page.evaluate(DISCARDS)
+    start.press("Enter")
+    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    with page.expect_download():
+        page.get_by_role("button", name="Save my model").press("Enter")
+    expect(page.locator(".gf-lab-kept")).to_contain_text("Your browser has saved my-gpt-")
+
+
+GONE = """() => {
+  const every = setInterval;
+  setInterval = (act, delay) => every(act, delay === 10_000 ? 20 : delay);
+  window.Worker = class extends Worker {
+    constructor(...given) {
+      super(...given);
+      window.worker = this;
+    }
+  };
+}"""
+
+
+def test_a_worker_that_the_browser_has_ended_is_missed(served):
+    page = served(TrainingLab(**{**OWN, "steps": 5000}))
+    page.evaluate(GONE)
+    page.get_by_role("button", name="Start training").press("Enter")
+    step = page.locator('.gf-lab-facts dt:text-is("Step") + dd')
+    expect(step).to_have_text(re.compile(r"^[1-9]"), timeout=60_000)
+    page.evaluate("window.worker.terminate()")
+    expect(page.locator(".gf-says")).to_contain_text("The training has not answered for a while.")
+    page.get_by_role("button", name="Save my model").press("Enter")
+    expect(page.locator(".gf-lab-kept")).to_have_text("Waiting for the model …")
+    page.get_by_role("button", name="New training").press("Enter")
+    page.get_by_role("button", name="Discard the model").press("Enter")
+    expect(page.get_by_role("button", name="Start training")).to_be_visible()
 
 
 def test_another_weight_begins_a_curve_of_its_own(served):

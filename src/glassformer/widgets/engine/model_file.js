@@ -20,6 +20,7 @@ const CHECKPOINT = "glassformer checkpoint 1";
 const MOST = 64 * 2 ** 20; // bytes of a file
 const MOST_OF_JSON = 16 * 2 ** 20;
 const BYTES = { F16: 2, F32: 4 };
+const LARGEST_WEIGHT = 1e19; // the square of a larger one overflows 32 bits
 
 export class Refusal extends Error {}
 
@@ -251,7 +252,11 @@ function tensorsOf(file, entries, config, name) {
   demand(strange === undefined, `${name}: ${shown(strange)} is not a weight of this model`);
   const tensors = readTensors(file);
   for (const [tensor, { data }] of Object.entries(tensors)) {
-    for (let i = 0; i < data.length; i++) demand(Number.isFinite(data[i]), `${name}: ${tensor} has a number that is not finite`);
+    const i = data.findIndex((x) => !(Math.abs(x) < LARGEST_WEIGHT));
+    if (i < 0) continue;
+    const is = Number.isFinite(data[i]) ? String(Number(data[i].toPrecision(6))) : String(data[i]).toLowerCase().replace("inity", "");
+    const place = entries[tensor].shape.reduceRight(({ left, at }, n) => ({ left: Math.floor(left / n), at: [left % n, ...at] }), { left: i, at: [] }).at.join(", ");
+    throw new Refusal(`${name}: ${tensor} contains ${is} at ${place}: every weight must be finite and smaller than 1e+19`);
   }
   return tensors;
 }
@@ -294,8 +299,8 @@ async function fromOneFile(chosen) {
   const header = headerOf(file, name);
   const { format, config, tokenizer, ...facts } = header.metadata;
   const alone = "with it, choose its training.json or config.json, and its tokenizer.json";
-  const isOther = /^glassformer /.test(format ?? "");
-  demand(!isOther || format === FORMAT, `${name} was not written for this version of Glassformer: it has format="${shown(format)}", not "${FORMAT}"`);
+  const isOfAnotherVersion = format !== FORMAT && /^glassformer model [^ ]*$/.test(format ?? "");
+  demand(!isOfAnotherVersion, `${name} has the format '${shown(format ?? "")}', which another version of Glassformer wrote: this one reads '${FORMAT}'`);
   demand(format === FORMAT, `${name} has weights alone, and nothing says what model they are of: ${alone}`);
   for (const [part, text] of Object.entries({ config, tokenizer })) {
     demand(text !== undefined, `${name} lacks the ${part} in its metadata`);
@@ -320,12 +325,37 @@ async function checksumOf(bytes) {
   return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+// The object in a JSON text as Python writes it with sort_keys, from the same names, numbers and texts, and without its field
+// `left`: what the checksum in that field was computed from.
+function inOrder(text, left) {
+  const tokens = text.match(/"(?:[^"\\]|\\.)*"|[[\]{}]|[^\s",:[\]{}]+/g);
+  let at = 0;
+  const value = (isWhole = false) => {
+    const token = tokens[at++];
+    if (token === "[") {
+      const items = [];
+      while (tokens[at] !== "]") items.push(value());
+      at++;
+      return `[${items.join(", ")}]`;
+    }
+    if (token !== "{") return token;
+    const fields = [];
+    while (tokens[at] !== "}") fields.push(`${tokens[at++]}: ${value()}`);
+    at++;
+    return `{${fields.filter((field) => !isWhole || !field.startsWith(`"${left}": `)).sort().join(", ")}}`;
+  };
+  return value(true);
+}
+
 async function fromCheckpoint(files, folder) {
   const [description] = among(files, folder, ["training.json"]);
-  const { format, model, step, files: sums } = await jsonOf(description);
+  const text = await textOf(description, MOST_OF_JSON);
+  const { format, model, step, files: sums, checksum } = parsed(text, "training.json");
   demand(format === CHECKPOINT, `training.json was not written by this version of Glassformer: it lacks format="${CHECKPOINT}"`);
   const isObject = (given) => given !== null && typeof given === "object" && !Array.isArray(given);
   demand(isObject(model) && isObject(sums) && Number.isSafeInteger(step), "training.json lacks the model, the step or the files");
+  const own = await checksumOf(new TextEncoder().encode(inOrder(text, "checksum")));
+  demand(own === null || own === checksum, "training.json does not contain what was written: its checksum differs");
   demand(Object.hasOwn(sums, "tokenizer.json"), "This model was trained without a tokenizer, so its text cannot be shown");
   const which = Object.hasOwn(sums, "average.safetensors") ? "average.safetensors" : "model.safetensors"; // as Checkpoint.best
   const [weights, tokenizer] = among(files, folder, [which, "tokenizer.json"]);

@@ -298,6 +298,7 @@ function lineOf({ tryFiles }) {
       const { model } = page;
       if (isOwn && model) summary.replaceChildren("Model: yours, ", nameOf(model.name));
       else write(summary, model ? "Model: the book’s; yours is here, too" : "Model: the book’s");
+      element.classList.toggle("gf-own-there", Boolean(model));
       both.hidden = saved.hidden = forgotten.hidden = !model;
       write(ownName, model?.name ?? "");
       [book.checked, own.checked] = [!isOwn, isOwn];
