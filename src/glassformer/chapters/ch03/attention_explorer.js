@@ -124,7 +124,7 @@ function render({ model, el }) {
   view.controls.append(
     reader.control,
     toggle(model, "masked", { label: "Causal mask" }),
-    h("div", { class: "gf-buttons" }, button("Three lines", () => send({ text: THREE_LINES }))),
+    h("div", { class: "gf-buttons" }, button("Read three lines of the play", () => send({ text: THREE_LINES }))),
   );
 
   // --- all heads at a glance
