@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from small_site import build
 
 from glassformer import contents
+from glassformer.chapters.ch15.capstone.judge import STAGES
 from glassformer.exercises import commands, progress
 from glassformer.exercises.record import ENVIRONMENT, Record
 from glassformer.widgets.predict import names
@@ -127,7 +128,17 @@ def test_a_notebooks_record_is_added_and_nothing_is_taken_away(visit):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{}", b"[1]", b'{"exercises": 3}', b"\xff\xfe", b'{"exercises": {"a": null}}']
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b'{"exercises": 3}',
+        b"\xff\xfe",
+        b'{"exercises": {"a": null}}',
+        b'{"exercises": [{}]}',
+        b'{"exercises": {"<b>": {"done": true}, "__proto__": {"done": true}}}',
+    ],
 )
 def test_another_file_changes_nothing(visit, content):
     page = visit({"glassformer.file: progress.json": RECORD})
@@ -138,9 +149,27 @@ def test_another_file_changes_nothing(visit, content):
     assert page.evaluate("localStorage['glassformer.file: progress.json']") == RECORD
 
 
-def test_a_damaged_record_counts_as_none(visit):
-    page = visit({"glassformer.file: progress.json": "{"})
+def test_names_that_the_book_does_not_have_are_left_out(visit):
+    page = visit({"glassformer.file: progress.json": RECORD})
+    stage = f"capstone.{next(iter(STAGES))}"
+    names = ["a.b", "constructor", "__proto__", stage]
+    choose(page, json.dumps({"exercises": {name: {"done": True} for name in names}}).encode())
+    expect(page.locator(".practice-says")).to_contain_text("3 of its names are no exercise of this book")
+    kept = json.loads(page.evaluate("localStorage['glassformer.file: progress.json']"))["exercises"]
+    assert kept == MARKS | {stage: {"done": True}}
+
+
+@pytest.mark.parametrize(
+    "damaged", ["{", "[]", '{"exercises": "text"}', '{"exercises": 3}', '{"exercises": {"a": 1}}']
+)
+def test_a_damaged_record_counts_as_none_and_can_be_had(visit, damaged):
+    page = visit({"glassformer.file: progress.json": damaged})
     assert {row[-1] for _, rows, _ in shown(page) for row in rows} == {"left"}
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download the old one").click()
+    assert Path(download.value.path()).read_text("utf-8") == damaged
+    choose(page, RECORD.encode())
+    assert json.loads(page.evaluate("localStorage['glassformer.file: progress.json']"))["exercises"] == MARKS
 
 
 def test_with_nothing_done_there_is_nothing_to_download(visit):

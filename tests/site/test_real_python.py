@@ -269,7 +269,7 @@ def test_real_python_answers_in_the_page(real, visit):  # noqa: F811
     edit(place, RIGHT.replace(" / np.sqrt(len(query))", ""))
     press(place, "Check")
     expect(panel(place)).to_contain_text("attention.scores: not yet, 1 of 4 checks pass")
-    expect(panel(place)).to_contain_text("The division by √K is missing.")
+    expect(panel(place)).to_contain_text("The division by √d_head is missing.")
     expect(place.locator(".practice-output")).to_contain_text("here")
     edit(place, RIGHT)
     press(place, "Check")

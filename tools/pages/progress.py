@@ -13,6 +13,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from glassformer import contents
+from glassformer.chapters.ch15.capstone.judge import STAGES
 from glassformer.exercises.catalogue import of_chapter
 from glassformer.widgets.predict import names
 from tools.pages import places
@@ -28,7 +29,7 @@ PLACE = """\
 <button type="button" data-do="open">Open a progress.json</button>
 <button type="button" data-do="download">Download progress.json</button>
 </div>
-<script type="application/json">{chapters}</script>
+<script type="application/json">{data}</script>
 </div>
 <noscript><p>Your progress is shown by JavaScript, which is off in this browser.</p></noscript>
 """
@@ -54,6 +55,11 @@ def chapters() -> list[dict[str, Any]]:
     ]
 
 
+def stages() -> list[str]:
+    """Returns the names under which a record has the stages of the capstone."""
+    return [f"capstone.{stage}" for stage in STAGES]
+
+
 def _first_question(number: str) -> str | None:
     """Returns the question under which a browser keeps the answers to a chapter's quiz; None if it has no quiz."""
     file = contents.folder(number) / "quiz.toml"
@@ -63,8 +69,8 @@ def _first_question(number: str) -> str | None:
 def add_place(app: Sphinx, doctree: nodes.document) -> None:
     """Adds the place to the end of the page."""
     if app.env.docname == PAGE:
-        data = json.dumps(chapters()).replace("</", "<\\/")
-        next(doctree.findall(nodes.section)).append(place(html=PLACE.format(chapters=data)))
+        data = json.dumps({"chapters": chapters(), "stages": stages()}).replace("</", "<\\/")
+        next(doctree.findall(nodes.section)).append(place(html=PLACE.format(data=data)))
 
 
 def add_files(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:

@@ -3,6 +3,7 @@
  *   code: NAME    what was typed for an exercise: JSON, { stub, code, aside }. `stub` is what it began from, and `aside` is the
  *                 text that "Start over" put aside, if there is one
  *   right: NAME   the last code that was right
+ *   damaged: progress.json   a record of progress that could not be read, and was put aside
  *   file: NAME    a file of the reader, as JupyterLab keeps it: my_transformer.py, its earlier versions, progress.json
  *
  * If the browser keeps nothing, because the reader forbids it or it is full, the page remembers until it is closed.
@@ -79,5 +80,22 @@
       kept.files = { [RECORD]: JSON.stringify({ version: 1, exercises: marks }) };
     },
   };
+  /** Whether something is the marks of a record: an object of objects. */
+  const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+  kept.isRecord = (exercises) => isObject(exercises) && Object.values(exercises).every(isObject);
+  kept.DAMAGED = `damaged: ${RECORD}`;
+
+  // As in JupyterLab, a record that cannot be read is put aside before a new one is begun.
+  function putAside() {
+    const text = kept.file(RECORD);
+    try {
+      if (text === null || kept.isRecord(JSON.parse(text).exercises)) return;
+    } catch {
+      // it is not even JSON
+    }
+    kept.write(kept.DAMAGED, text);
+    kept.write(FILE + RECORD, JSON.stringify({ version: 1, exercises: {} }));
+  }
+  putAside();
   window.glassformerPractice = { kept };
 })();

@@ -2,7 +2,7 @@
  * reading. Another record, such as JupyterLab's, can be added to the browser's. tools/pages/progress.py writes the page. */
 (() => {
   "use strict";
-  const { kept, h, draw, opens, download } = window.glassformerPractice;
+  const { kept, h, button, draw, opens, download } = window.glassformerPractice;
   const FILE = "progress.json";
   const LIMIT = 1_000_000; // bytes: a record of ours is far smaller
   const FLAGS = ["tried", "revealed", "done"];
@@ -11,9 +11,12 @@
   const NOTHING = "There is nothing to download yet.";
   const NOT_OURS = `This is not a ${FILE} that Glassformer has written, so nothing was changed.`;
   const ADDED = "It was added to what this browser had.";
+  const unknown = (count) => ` ${count} of its names ${count === 1 ? "is" : "are"} no exercise of this book, and left out.`;
+  const DAMAGED = "This browser's record of your progress was damaged, so a new one was begun. ";
 
   const place = document.querySelector(".practice-progress");
-  const chapters = JSON.parse(place.querySelector("script").textContent);
+  const { chapters, stages } = JSON.parse(place.querySelector("script").textContent);
+  const names = new Set([...chapters.flatMap(({ exercises }) => exercises.map(({ name }) => name)), ...stages]);
   const line = h("p", { class: "practice-says", role: "status" });
   const tables = h("div");
   place.append(line, tables);
@@ -63,7 +66,7 @@
   function marksIn(text) {
     try {
       const { exercises } = JSON.parse(text);
-      if (typeof exercises !== "object") return null;
+      if (!kept.isRecord(exercises)) return null;
       const flags = (found) => Object.fromEntries(FLAGS.filter((flag) => found[flag] === true).map((flag) => [flag, true]));
       return Object.fromEntries(Object.entries(exercises).map(([name, found]) => [name, flags(found)]));
     } catch {
@@ -73,8 +76,10 @@
 
   async function open(file) {
     const marks = file.size > LIMIT ? null : marksIn(await file.text());
-    if (marks) kept.mark(marks);
-    line.textContent = marks ? ADDED : NOT_OURS;
+    const ours = Object.entries(marks ?? {}).filter(([name]) => names.has(name));
+    if (ours.length) kept.mark(Object.fromEntries(ours));
+    const others = Object.keys(marks ?? {}).length - ours.length;
+    line.textContent = !marks || (others && !ours.length) ? NOT_OURS : ADDED + (others ? unknown(others) : "");
     show();
   }
 
@@ -87,5 +92,7 @@
   opens(place.querySelector("[data-do=open]"), FILE, ".json,application/json", open);
   place.querySelector("[data-do=download]").addEventListener("click", save);
   addEventListener("storage", show); // another tab has gone on
+  const damaged = kept.read(kept.DAMAGED);
+  if (damaged !== null) place.prepend(h("p", {}, DAMAGED, button("Download the old one", () => download("progress-damaged.txt", damaged))));
   show();
 })();

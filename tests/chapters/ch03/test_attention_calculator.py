@@ -141,7 +141,7 @@ def test_a_number_is_dragged(mount):
 
 def test_scale_and_mask_by_keyboard(mount):
     w = mount(AttentionCalculator())
-    w.press("Divide the scores by √K", " ")
+    w.press("Divide the scores by √d_head", " ")
     check_after = []
     for label, mask in (("−∞ before softmax", "before"), ("0 after softmax", "after"), ("none", "none")):
         w.press(label, " ")

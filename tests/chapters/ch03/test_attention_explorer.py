@@ -167,7 +167,7 @@ def test_bad_traits_raise(traits, message):
 @pytest.mark.parametrize("width", [900, 360])
 def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
     w = mount(AttentionExplorer(block=3, head=2), width=width)
-    w.root.get_by_role("button", name="Three lines").press("Enter")
+    w.root.get_by_role("button", name="Read three lines of the play").press("Enter")
     w.rest()
     assert w.saved()["text"].count("\n") == 2
     w.set(query=70)

@@ -130,7 +130,7 @@ function render({ model, el }) {
       label: "Causal mask",
       options: [["none", "none"], ["before", "−∞ before softmax"], ["after", "0 after softmax"]],
     }),
-    toggle(model, "scaled", { label: "Divide the scores by √K" }),
+    toggle(model, "scaled", { label: "Divide the scores by √d_head" }),
     h("div", { class: "gf-buttons" }, button("Restore the numbers", () => send(begun))),
   );
   view.drawing.setAttribute("role", "group"); // role="img" must not contain inputs

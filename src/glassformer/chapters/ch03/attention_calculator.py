@@ -40,7 +40,7 @@ class AttentionCalculator(HeadTables, module="attention_calculator"):
 
     Traits:
         q, k, v: queries, keys and values, two numbers from −9 to 9 for each of the five words.
-        scaled: whether the scores are divided by √K.
+        scaled: whether the scores are divided by √d_head.
         mask: "none"; "before", the scores of later words become −∞ before softmax; "after", their weights become 0
             after it, which leaves rows that do not sum to 1.
         cell: the number that is explained: what it is one of, its row, its column.

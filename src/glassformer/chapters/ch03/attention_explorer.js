@@ -123,7 +123,8 @@ function render({ model, el }) {
   view.controls.classList.add("gf-explorer-controls");
   view.controls.append(reader.control, toggle(model, "masked", { label: "Causal mask" }));
   if ([...THREE_LINES].every((character) => model.get("_characters").includes(character))) {
-    view.controls.append(h("div", { class: "gf-buttons" }, button("Three lines", () => send({ text: THREE_LINES }))));
+    const read = button("Read three lines of the play", () => send({ text: THREE_LINES }));
+    view.controls.append(h("div", { class: "gf-buttons" }, read));
   }
 
   // --- all heads at a glance

@@ -1,4 +1,4 @@
-"""Judges "Why the square root" (chapter 03): the variance of a score with and without the division by √K."""
+"""Judges "Why the square root" (chapter 03): the variance of a score with and without the division by √d_head."""
 
 import math
 
@@ -8,13 +8,13 @@ from glassformer.exercises.material import numbers
 
 
 def score_variance(d_head: int, query_variance: float, key_variance: float, scaled: bool) -> float:
-    """Returns the variance of q·k, or of q·k/√K, for independent numbers with mean 0."""
+    """Returns the variance of q·k, or of q·k/√d_head, for independent numbers with mean 0."""
     return (1 if scaled else d_head) * query_variance * key_variance
 
 
 spread = exercise("attention.variance", score_variance)
 
-spread.case("64 numbers of variance 1, before the division by √K", 64, 1.0, 1.0, False, want=64.0)
+spread.case("64 numbers of variance 1, before the division by √d_head", 64, 1.0, 1.0, False, want=64.0)
 spread.case("the same after dividing by √64", 64, 1.0, 1.0, True, want=1.0)
 spread.case("one number of variance 4 and one of 9", 1, 4.0, 9.0, False, want=36.0)
 spread.case("sixteen numbers, before and after the division", 16, 4.0, 0.25, False, want=16.0)
