@@ -285,6 +285,62 @@ def test_recursion_without_end():
     assert "raised RecursionError" in judge(mine).message
 
 
+@pytest.mark.parametrize("where", ["in the notebook", "in the function"])
+def test_recursion_without_end_stays_small_whatever_its_limit_is(where, monkeypatch):
+    depths, was = [], sys.getrecursionlimit()
+
+    def mine(x):
+        if where == "in the function":
+            sys.setrecursionlimit(10**9)
+            sys.setswitchinterval(1000)
+        return deeper(0)
+
+    def deeper(depth):
+        depths.append(depth)
+        return 0 if depth > 50_000 else deeper(depth + 1) + 1
+
+    try:
+        if where == "in the notebook":
+            sys.setrecursionlimit(10**9)
+        outcome = judge(mine)
+        assert sys.getrecursionlimit() == (10**9 if where == "in the notebook" else was)
+    finally:
+        sys.setrecursionlimit(was)
+    assert "raised RecursionError" in outcome.message
+    assert max(depths) < 10_000
+    assert list(outcome.aside) == (
+        []
+        if where == "in the notebook"
+        else ["Your function changed the recursion limit; it has been restored."]
+    )
+    assert sys.getswitchinterval() < 1
+
+
+def test_an_error_that_comes_from_thousands_of_others_is_told_at_once():
+    def mine(x):
+        error = None
+        for i in range(100_000):
+            one = ValueError(i)
+            one.__cause__ = error
+            error = one
+        raise error
+
+    assert "raised ValueError: 99999" in judge(mine).message
+
+
+def test_a_thread_that_is_left_is_told():
+    done = threading.Event()
+
+    def mine(x):
+        threading.Thread(target=done.wait).start()
+        return x
+
+    assert list(judge(mine).aside) == [
+        "Your function started a thread that is still running. Restart the kernel to end it."
+    ]
+    done.set()
+
+
 def test_an_exception_that_cannot_even_be_printed():
     class SpitefulError(Exception):
         def __str__(self):
@@ -440,7 +496,7 @@ def test_the_users_own_interrupt_is_not_an_error(shown):
         assert check("positions.learned", mine, seconds=AMPLE) is not mine
     finally:
         signal.signal(signal.SIGINT, before)
-    assert "you interrupted the check" in shown[0].headline
+    assert "the check was interrupted" in shown[0].headline
     assert ended(threads)
 
 
@@ -685,7 +741,7 @@ def quietly(make, *args):
         (np.zeros((3, 2)), "yours has shape (3, 2). It looks transposed."),
         (np.zeros((2, 3)), "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is all zeros."),
         (X.astype(object), "dtype object. It is an array of Python objects"),
-        (2j * X, "Rotating with complex numbers is fine"),
+        (2j * X, "If you compute with complex numbers, take .real"),
         (X.astype(str), "It should hold numbers"),
         (X.astype(np.float16), "float16, which is too coarse"),
         (torch.tensor(X, dtype=torch.bfloat16), "too coarse"),
@@ -709,7 +765,10 @@ def quietly(make, *args):
             "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is [[1, 2, 3], [4, 5, 6]]",
         ),
         (Fraction(1, 2), "yours has shape ()"),
-        (np.ma.masked_array(X, X > 2), "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is"),
+        (np.ma.masked_array(X, X > 2), "f(x) is a masked array that hides 4 of its numbers"),
+        (np.ma.masked_array(X, X > 9), "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is"),
+        ([[2**70, 1, 2], [3, 4, 5]], "f(x) is too large: a number in it does not fit into 64 bits."),
+        (2**70, "f(x) is too large: your whole number does not fit into 64 bits."),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else value[:20],
 )
@@ -836,10 +895,15 @@ def change_everything(x):
     os.chdir(tempfile.gettempdir())
     os.environ["ODD"] = "1"
     os.environ.pop("HOME", None)
+    sys.stdout.close()
     sys.stdout = io.StringIO()
     sys.path.append("odd")
     sys.setrecursionlimit(sys.getrecursionlimit() + 1)
+    sys.displayhook = sys.unraisablehook = print
     sys.modules.pop("textwrap")
+    builtins.ValueError = builtins.__import__ = None
+    signal.setitimer(signal.ITIMER_VIRTUAL, 1e-4)
+    signal.setitimer(signal.ITIMER_PROF, 100)
     np.seterr(all="raise")
     np.set_printoptions(precision=1)
     return 3 * x if gc.isenabled() and (gc.disable() or True) else 0 * x
@@ -850,7 +914,9 @@ def session():
         np.sin, np.random.get_bit_generator(), np.random.get_state()[1].tolist(), builtins.sum, torch.exp,
         torch.get_default_dtype(), list(warnings.filters), warnings.showwarning, os.getcwd(), dict(os.environ),
         sys.stdout, list(sys.path), sys.getrecursionlimit(), sys.modules["textwrap"], np.geterr(),
-        np.get_printoptions(), gc.isenabled(),
+        np.get_printoptions(), gc.isenabled(), sys.displayhook, sys.unraisablehook, sys.stdout.closed,
+        sys.setrecursionlimit, builtins.ValueError, builtins.__import__, signal.getitimer(signal.ITIMER_VIRTUAL),
+        signal.getitimer(signal.ITIMER_PROF), signal.getsignal(signal.SIGVTALRM),
     )  # fmt: skip
 
 
@@ -861,7 +927,7 @@ def test_the_session_is_as_it_was_and_what_was_changed_is_told():
         assert was == now
     assert outcome.status == WRONG
     assert outcome.aside == [
-        "Your function changed `sum`, `np.sin`, `torch.exp`, the working directory, …; they have been restored."
+        "Your function changed `__import__`, `sum`, `ValueError`, `np.sin`, …; they have been restored."
     ]
     assert "raised" not in outcome.message
     assert judge(double).status == RIGHT

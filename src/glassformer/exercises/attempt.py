@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import inspect
+import threading
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
@@ -71,7 +72,7 @@ def attempt(
             passed.append(check.title)
         return Outcome(RIGHT, len(passed), aside=said)
 
-    before, changed = replaced(), []
+    before, changed, threads = replaced(), [], set(threading.enumerate())
     try:
         with as_it_was() as changed:
             outcome = call_within(seconds, run)
@@ -88,9 +89,9 @@ def attempt(
         message = str(failed[0][1]) if failed else too_long(seconds, late.stopped)
         outcome = Outcome(WRONG, len(passed), message)
     except KeyboardInterrupt:
-        return Outcome(INTERRUPTED, len(passed), "you interrupted the check, so there is no verdict.")
+        return Outcome(INTERRUPTED, len(passed), "the check was interrupted, so there is no verdict.")
     return (
-        replace(outcome, aside=altered(before, list(dict.fromkeys([*learner.changed, *changed]))))
+        replace(outcome, aside=altered(before, list(dict.fromkeys([*learner.changed, *changed])), threads))
         if outcome.status == WRONG
         else outcome
     )
@@ -131,6 +132,7 @@ def _failure(exercise: Exercise, step: Step, function: Callable) -> Wrong | None
 
 def _error(error: BaseException) -> Wrong:
     """Returns an error as a failure. Two functions that raise the same error, word for word, fail alike."""
+    shorten(error)
     return Wrong(raised(error), what=_last_line(error), got=0)
 
 
@@ -149,8 +151,11 @@ def too_long(seconds: float, stopped: bool) -> str:
     return f"your function was still running after {seconds:g} s {what}"
 
 
-def altered(before: Sequence[str], changed: Sequence[str]) -> list[str]:
-    """Lists the changes to the session before or during a wrong answer: they may be why it is wrong."""
+def altered(before: Sequence[str], changed: Sequence[str], threads: set[threading.Thread]) -> list[str]:
+    """Lists the changes to the session before or during a wrong answer: they may be why it is wrong.
+
+    `threads` are those that were there before.
+    """
     said = []
     if before:
         were = "has been replaced. Restart the kernel to get the original back."
@@ -159,6 +164,9 @@ def altered(before: Sequence[str], changed: Sequence[str]) -> list[str]:
         said.append(f"In this notebook, {listed(before)} {were}")
     if changed:
         said.append(restored(changed))
+    dummy = threading._DummyThread  # what Python calls a thread that `threading` has not started
+    if any(not isinstance(one, dummy) for one in set(threading.enumerate()) - threads):
+        said.append("Your function started a thread that is still running. Restart the kernel to end it.")
     return said
 
 
@@ -265,6 +273,13 @@ def _same(before: Any, after: Any) -> bool:
         both_nan = before != before and after != after
         return type(before) is type(after) and bool(both_nan or before == after)
     return True
+
+
+def shorten(error: BaseException, links: int = 0) -> None:
+    """Removes all errors from which an error comes but the last ones: thousands of them take too long to print."""
+    for _ in range(links):
+        error = error.__cause__ or error.__context__ or error
+    error.__cause__ = error.__context__ = None
 
 
 def raised(error: BaseException) -> str:

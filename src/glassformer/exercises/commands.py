@@ -70,7 +70,7 @@ def check(name: Any, function: Any, *, seconds: Any = SECONDS) -> Any:
     except KeyboardInterrupt:
         show(
             _verdict(
-                exercise, Outcome(INTERRUPTED, 0, "you interrupted the check, so there is no verdict."), ()
+                exercise, Outcome(INTERRUPTED, 0, "the check was interrupted, so there is no verdict."), ()
             )
         )
     except Exception as error:  # a mistake of ours must not stop the learner's notebook

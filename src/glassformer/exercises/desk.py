@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from . import commands, own_file, record
-from .attempt import listed, restored
+from .attempt import listed, restored, shorten
 from .catalogue import find, of_chapter
 from .showing import Shown, display, shown_by
 from .surroundings import as_it_was, functions_now, put_functions
@@ -39,7 +39,9 @@ MOST_OUTPUT = 20_000  # characters; an endless loop that prints must not fill th
 # What a page keeps of the files that the reader's code writes: their suffixes, how many, bytes in all, nested folders
 SUFFIXES, MOST_FILES, MOST_BYTES, DEEPEST = (".py", ".json"), 100, 1_000_000, 8
 _FILE_HANGS = Panel(
-    f"`{own_file.MODULE}.py` was still running after {own_file.SECONDS:g} s and was stopped", mood="bad"
+    f"`{own_file.MODULE}.py` was still running after {own_file.SECONDS:g} s and was stopped",
+    [("", "Download it at the top of the page, remove the loop that does not end, and open it again.")],
+    mood="bad",
 )
 _NAMES = {own_file.ENVIRONMENT: f"{own_file.MODULE}.py", record.ENVIRONMENT: "progress.json"}
 _OWN = re.compile(rf"{own_file.MODULE}\.py|{own_file.MODULE}_old/\d+\.py|progress\.json")
@@ -86,7 +88,7 @@ class Desk:
         asked = json.loads(request)
         self._put(asked["files"])
         self._told = asked["files"]
-        panels: list[dict[str, Any]] = []
+        panels = self._panels = []
         page = Shown(lambda panel: panels.append(panel.data()), self._tell_late)
         with (
             shown_by(page), time_kept_by(self._time), _without_input(), _new_main(), self._output(), as_it_was()
@@ -113,8 +115,7 @@ class Desk:
             return None
         status = ""
         if asked["keep"] != "no":
-            why = "So your answer, which is right, is not in it yet."
-            self._tell_late(replace(_FILE_HANGS, lines=[("", why)]), right=True)
+            self._tell_late(_FILE_HANGS, right=True)
             status, panel = commands.kept(function, replace=asked["keep"] == "replace")
             display(panel)
         return {"right": True, "kept": status}
@@ -156,31 +157,36 @@ class Desk:
         return None
 
     def _run(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Runs the reader's code as a notebook runs a cell, and returns its namespace; None if it raised an error.
-
-        Functions of Python and NumPy that the code replaces are restored, because a page has no kernel to restart.
-        """
-        name = asked["exercise"]
-        stopped = f"`{name}`: your code was still running after {self._seconds:g} s and was stopped"
-        why = "Is there a loop whose condition never becomes false?"
-        self._tell_late(_FILE_HANGS)  # the exercises above may be in it
-        functions, changed = functions_now(), []
-        with self._time(self._seconds):
-            try:
-                try:
-                    scope = self._scope(name, asked["earlier"])
-                    self._tell_late(Panel(stopped, [("", why)], mood="bad"))
-                    value = _executed(name, asked["code"], scope)
-                    if value is not None:
-                        self._tell("value", text=_cut(repr(value)))
-                finally:
-                    changed = put_functions(functions)
-            except BaseException as error:  # SystemExit too: the page goes on
-                self._tell("error", text=_cut(_traceback(error, _file(name))))
-                scope = None
+        """Runs the reader's code as a notebook runs a cell, and returns its namespace; None if it raised an error."""
+        name, changed = asked["exercise"], []
+        try:
+            scope = self._scope(name, asked["earlier"])
+            with self._code_of(name) as changed:
+                value = _executed(name, asked["code"], scope)
+                if value is not None:
+                    self._tell("value", text=_cut(repr(value)))
+        except BaseException as error:  # SystemExit too: the page goes on
+            self._tell("error", text=_cut(_traceback(error, _file(name))))
+            scope = None
         if changed:
             display(Panel(restored(changed, by="code")))
         return scope
+
+    @contextlib.contextmanager
+    def _code_of(self, name: str) -> Iterator[list[str]]:
+        """Limits the time of the reader's code for an exercise; afterwards, the list names the functions it replaced.
+
+        These functions of Python and NumPy are restored, because a page has no kernel to restart.
+        """
+        functions, changed = functions_now(), []
+        stopped = f"`{name}`: your code was still running after {self._seconds:g} s and was stopped"
+        why = "Is there a loop whose condition never becomes false?"
+        self._tell_late(Panel(stopped, [("", why)], mood="bad"))
+        with self._time(self._seconds):
+            try:
+                yield changed
+            finally:
+                changed += put_functions(functions)
 
     def _scope(self, name: str, earlier: Mapping[str, str]) -> dict[str, Any]:
         """Returns the namespace in which the reader's code begins."""
@@ -194,13 +200,15 @@ class Desk:
             builds_on = () if name == CAPSTONE else find(name).prose.builds_on
             mine = self._files().get(_NAMES[own_file.ENVIRONMENT], "")
             for one in map(find, dict.fromkeys([*above, *builds_on])):
+                self._tell_late(_FILE_HANGS)
                 called = one.reference.__name__
                 is_kept = re.search(rf"^def {called}\(", mine, re.MULTILINE)
                 own = one.name in builds_on or is_kept
                 scope[called] = commands.own_or_the_books(one)[0] if own else one.reference
                 if one.name in earlier:
                     try:
-                        _executed(one.name, earlier[one.name], scope)
+                        with self._code_of(one.name):
+                            _executed(one.name, earlier[one.name], scope)
                     except Exception:  # it was right once; perhaps what it imports is gone
                         scope[called] = one.reference
         return scope
@@ -210,14 +218,14 @@ class Desk:
     def _tell_late(self, panel: Panel, *, right: bool = False) -> None:
         """Tells what to show, and the files as they are now, in case the page has to stop this worker.
 
-        If that happens, `right` says that the reader's answer was accepted before.
+        If the answer is right already, the page shows the verdict, too.
         """
         self._put_back()
         files = self._files()
         if files != self._told:
             self._tell("files", files=files)
             self._told = files
-        self._tell("late", panel=panel.data(), right=right)
+        self._tell("late", panel=panel.data(), right=right, before=self._panels if right else [])
 
     @contextlib.contextmanager
     def _time(self, seconds: float) -> Iterator[None]:
@@ -394,6 +402,7 @@ def _cut(text: str) -> str:
 
 def _traceback(error: BaseException, file: str) -> str:
     """Returns the error as Python prints it, from the reader's own first line on, and without lines of this file."""
+    shorten(error, links=10)
     told = traceback.TracebackException.from_exception(error)
     frames = list(told.stack)
     own = next((i for i, frame in enumerate(frames) if frame.filename == file), len(frames))

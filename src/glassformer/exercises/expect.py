@@ -219,11 +219,12 @@ def as_numbers(value: Any, what: str, *, like: np.ndarray | None = None) -> np.n
         if like is not None and like.ndim == 0:
             kind = "True or False" if like.dtype.kind == "b" else "a single number"
         raise Wrong(f"{what} should be {kind}; yours is {describe(value)}.")
-    if array.dtype.kind == "O" and isinstance(value, int):
-        raise Wrong(f"{what} is too large: your whole number does not fit into 64 bits.")
+    if array.dtype.kind == "O" and any(isinstance(one, int) and abs(one) >> 63 for one in array.flat):
+        number = "a number in it" if array.ndim else "your whole number"
+        raise Wrong(f"{what} is too large: {number} does not fit into 64 bits.")
     if array.dtype.kind not in "biuf":
         advice = {
-            "c": "Rotating with complex numbers is fine, but take .real (and .imag) before you return.",
+            "c": "If you compute with complex numbers, take .real (and .imag) before you return.",
             "O": "It is an array of Python objects: build it with dtype=np.float64.",
         }.get(array.dtype.kind, "It should hold numbers.")
         raise Wrong(f"{what} has dtype {array.dtype}. {advice}")
@@ -247,6 +248,11 @@ def _array(value: Any, what: str, deep: int) -> np.ndarray | None:
     """Returns numbers, however they are wrapped, as an array, or None if anything in it is not a number."""
     if is_tensor(value):
         return _of_tensor(value, what)
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        hidden = np.ma.count_masked(value)
+        raise Wrong(
+            f"{what} is a masked array that hides {hidden} of its numbers. Return an ordinary array: `.filled(…)`."
+        )
     if isinstance(value, np.ndarray | np.generic | bool | int | float | complex):
         return np.asarray(value)
     if isinstance(value, Rational | Decimal):

@@ -1,10 +1,15 @@
-"""Protects the session around a learner's function: whatever the function changes is restored and can be reported."""
+"""Protects the session around a learner's function: whatever the function changes is restored and can be reported.
+
+It protects from what happens by accident. Code that means to can still change the checker, for example by replacing
+its functions, Python's import hooks or the clock; a new kernel, or a new page, has the original again.
+"""
 
 import contextlib
 import gc
 import math
 import os
 import random
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,11 +31,11 @@ def as_it_was() -> Iterator[list[str]]:
     Afterwards the list names what was changed, in a learner's words: "`np.sin`", "the working directory". Settings of
     warnings and of printing are restored without being listed, because changing them is no mistake.
     """
-    states = [(state, _seen(state)) for state in STATES]
-    functions = functions_now()
-    modules = dict(sys.modules)
     changed: list[str] = []
-    with warnings.catch_warnings(), np.errstate(), np.printoptions():
+    with warnings.catch_warnings(), np.errstate(), np.printoptions(), _in_bounds():
+        states = [(state, _seen(state)) for state in STATES]
+        functions = functions_now()
+        modules = dict(sys.modules)
         try:
             yield changed
         finally:
@@ -44,6 +49,36 @@ def as_it_was() -> Iterator[list[str]]:
                         changed.append(state.name)
                     with contextlib.suppress(Exception):
                         state.put(was)
+
+
+# The largest recursion limit and switch interval of a learner's code. A deeper recursion without end fills the memory
+# before the time is up, and with a longer interval nobody notices that it is.
+BOUNDS = {"recursionlimit": 10_000, "switchinterval": 0.005}
+
+
+@contextlib.contextmanager
+def _in_bounds() -> Iterator[None]:
+    """Bounds what the time limit rests on, and keeps streams open and the process alive, in the `with` block."""
+    with contextlib.ExitStack() as after:
+        for name, most in BOUNDS.items():
+            put, was = getattr(sys, f"set{name}"), getattr(sys, f"get{name}")()
+            setattr(sys, f"set{name}", lambda value, put=put, most=most: put(min(value, most)))
+            put(min(was, most))
+            after.callback(put, was)
+            after.callback(setattr, sys, f"set{name}", put)
+        for stream in (sys.stdin, sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, TypeError):  # none, or one that takes no attribute
+                if "close" not in vars(stream):
+                    stream.close = lambda: None
+                    after.callback(vars(stream).pop, "close", None)
+        for name in ("SIGALRM", "SIGVTALRM", "SIGPROF"):  # of timers, which would end Python
+            with contextlib.suppress(
+                AttributeError, OSError, ValueError
+            ):  # on Windows; outside the main thread
+                number = getattr(signal, name)
+                if signal.getsignal(number) is signal.SIG_DFL:
+                    after.callback(signal.signal, number, signal.signal(number, signal.SIG_IGN))
+        yield
 
 
 def functions_now() -> dict[str, dict[str, Any]]:
@@ -92,6 +127,16 @@ def _default_dtype() -> str:
     return "float32" if torch is None else str(torch.get_default_dtype()).removeprefix("torch.")
 
 
+def _timers() -> list[int]:
+    """Returns the timers of `signal` that are set; one that was set before runs on, so its time does not count."""
+    return [which for which in range(3) if hasattr(signal, "getitimer") and signal.getitimer(which)[0]]
+
+
+def _put_timers(was: list[int]) -> None:
+    for which in set(_timers()) - set(was):
+        signal.setitimer(which, 0)
+
+
 def _put_default_dtype(was: str) -> None:
     sys.modules["torch"].set_default_dtype(getattr(sys.modules["torch"], was))
 
@@ -99,17 +144,21 @@ def _put_default_dtype(was: str) -> None:
 STATES = (
     _State("the working directory", os.getcwd, os.chdir),
     _State("`os.environ`", lambda: dict(os.environ), _put_environment),
-    *map(_of_sys, ("stdin", "stdout", "stderr", "argv", "excepthook")),
+    *map(_of_sys, ("stdin", "stdout", "stderr", "argv", "excepthook", "displayhook", "unraisablehook")),
     _State("`sys.path`", lambda: list(sys.path), _put_path),
     _State("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
+    _State("a timer of `signal`", _timers, _put_timers),
     _State("the garbage collector", gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
     _State("the default dtype of torch", _default_dtype, _put_default_dtype),
 )
 
 
 def _functions(outside: ModuleType) -> dict[str, Any]:
-    """Returns a module's functions, but not its classes, which PyTorch itself replaces."""
-    return {name: value for name, value in vars(outside).items() if name[:1].islower()}
+    """Returns a module's functions, but not its classes, which PyTorch itself replaces in its own modules."""
+    every = outside.__name__ == "builtins"
+    return {
+        name: value for name, value in vars(outside).items() if name[:1].islower() or (every and name != "_")
+    }
 
 
 _OWN = [(module, _functions(module)) for module in (np, math)]

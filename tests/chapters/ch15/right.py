@@ -435,6 +435,17 @@ class Signs(ByHandSteps):
         return 2e-3 * average.sign()
 
 
+class CoolsDown:
+    """Has a schedule for a short training: a model that has learned one batch by heart keeps it."""
+
+    def learn(self, ids, targets):
+        self.steps = getattr(self, "steps", 0) + 1
+        if self.steps > 70:
+            for group in self.optimizer.param_groups:
+                group["lr"] = 1e-6
+        return super().learn(ids, targets)
+
+
 class HelperCalledTensors(functions.Mine):
     def tensors(self):
         return list(functions.named(self.params).values())
@@ -478,6 +489,7 @@ DESIGNS = {
     "without an axis of texts": (design("K", Alone), ("attention", *THINKS, *WRITES), ()),
     "in tuples": (design("L", InTuples), ("model", "loss", "generation"), ()),
     "gradients cleared afterwards": (design("M", ClearsAfterwards), LEARNS, ()),
+    "a schedule for a short training": (design("M2", CoolsDown), ("training",), ()),
     "momentum by hand": (design("N", ByHand), LEARNS, ()),
     "a table of positions that starts at zero": (design("U", PositionsFromZero), ("model",), ()),
     "a table that starts at zero, one block": (design("V", PositionsFromZero, layers=1), ("model",), ()),

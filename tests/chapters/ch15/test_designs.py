@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from glassformer.chapters.ch15.capstone import origin
+from glassformer.chapters.ch15.capstone.adapter import Told
 from glassformer.chapters.ch15.capstone.judge import OPEN, RIGHT, STAGES, WRONG, judge
+from glassformer.chapters.ch15.capstone.returned import told_if_averaged
 from glassformer.chapters.ch15.capstone.trained import is_table_of_sinusoids
 from tests.exercises.test_numpy_alone import LIBRARIES
 
@@ -165,3 +167,56 @@ def test_a_table_of_sinusoids_is_known_in_every_layout():
         np.arange(24.0)[:, None],
     ]
     assert [is_table_of_sinusoids(one) for one in wrong] == [False] * len(wrong)
+
+
+def falling(by, rng):
+    """Returns the losses of seven steps on different batches, in single precision."""
+    return (4.18 - by * np.arange(7) + rng.normal(0, 0.003, 7)).astype(np.float32).astype(np.float64)
+
+
+def faded(losses, kept, corrected):
+    average = [losses[0]]
+    for loss in losses[1:]:
+        average.append(kept * average[-1] + (1 - kept) * loss)
+    if corrected:  # one that begins at 0
+        average = [
+            (1 - kept) * np.sum(losses[: t + 1] * kept ** np.arange(t, -1, -1)) / (1 - kept ** (t + 1))
+            for t in range(7)
+        ]
+    return np.array(average)
+
+
+AVERAGES = {
+    "of the last three": lambda x: np.array([x[max(0, t - 2) : t + 1].mean() for t in range(7)]),
+    "of all so far": lambda x: np.cumsum(x) / np.arange(1, 8),
+    "the lowest so far": np.minimum.accumulate,
+    "running": lambda x: faded(x, 0.9, corrected=False),
+    "running, slowly": lambda x: faded(x, 0.99, corrected=False),
+    "running, corrected": lambda x: faded(x, 0.98, corrected=True),
+}
+RANDOM = {  # what may come on top of a loss that is right
+    "dropout": lambda right, rng: rng.normal(0, 0.005, 7),
+    "much dropout": lambda right, rng: rng.normal(0.02, 0.02, 7),
+    "a penalty for large weights": lambda right, rng: 0.05 + rng.normal(0, 1e-6, 7),
+    "smoothed targets": lambda right, rng: 0.1 * (4.2 + rng.normal(0, 0.003, 7) - right),
+}
+
+
+@pytest.mark.parametrize(
+    "by", [0.0, 0.002, 0.01, 0.05]
+)  # a warm-up begins with steps that change next to nothing
+def test_averages_of_losses_are_told_and_what_is_random_is_not(by):
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        right = falling(by, rng)
+        for more in RANDOM.values():
+            told_if_averaged(right + more(right, rng), right)
+        for name, average in AVERAGES.items():
+            if np.ptp(average(right) - right) < 1e-3:
+                continue  # then the two are the same
+            with pytest.raises(Told) as told:
+                told_if_averaged(average(right).astype(np.float32), right)
+            assert told.value.mistake == "running-average", name
+        with pytest.raises(Told) as told:
+            told_if_averaged(right / 65, right)
+        assert told.value.mistake == "loss-times"
