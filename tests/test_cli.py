@@ -1,6 +1,7 @@
 """Tests the command line as users type it."""
 
 import calendar
+import contextlib
 import errno
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +25,10 @@ from glassformer.config import ModelConfig
 from glassformer.dates import DatePair
 from glassformer.huggingface import config_to_hf
 from glassformer.published import PUBLISHED, published
+from glassformer.text import CharTokenizer, corpus
 from glassformer.train.recipe import PAIRS, Recipe
+
+ROOT = Path(__file__).parents[1]
 
 
 def run(*arguments):
@@ -314,6 +319,136 @@ def test_the_command_that_train_prints_opens_its_model(tmp_path, monkeypatch, st
     assert (status, len(output), output[0]) == (0, 1 + 3 + 1, "o"), (command, output)
 
 
+FEW = tuple(  # all 73,049 take seconds to be made and to become ids
+    DatePair(f"{day} {calendar.month_name[month]} {year}", f"{year}-{month:02}-{day:02}", {})
+    for year in range(1979, 1985)
+    for month in range(1, 13)
+    for day in range(1, 29)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("once\nupon a time " * 100, []),
+        ("once upon a time " * 100, ["--set", "data.tokenizer=bytepairs", "--set", "data.vocab_size=260"]),
+        (" \t'-quoted-' " * 100, []),
+        ("\t--" * 400, []),
+        (None, ["--recipe", "dates", "--set", "data.validation=0.001", "--set", "data.test=0.001"]),
+    ],
+    ids=["lines", "byte pairs", "a space and a quote", "a hyphen", "pairs"],
+)
+def test_the_command_that_train_prints_runs_whatever_was_learned(tmp_path, monkeypatch, text, options):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(PAIRS, "dates", lambda: FEW)
+    if text is not None:
+        (tmp_path / "text").write_text(text, encoding="utf-8")
+        options = [*options, "--text", "text"]
+    sizes = ["data.length=32"] if text is None else []
+    output, status = train(
+        "run", "--steps", 1, *options, *(part for size in sizes for part in ("--set", size))
+    )
+    assert status == 0, output
+    [command] = re.findall(r"^to generate text: python -m glassformer (.*)$", output, re.M)
+    output, status = run(*shlex.split(command), "--n-new", "3")
+    assert status == 0, (command, output)
+
+
+def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
+    """Each as it is printed, but with few steps, on a short text and with a small model."""
+    monkeypatch.chdir(tmp_path)
+    few = corpus()[:20_000]
+    monkeypatch.setattr("glassformer.text.corpus", lambda: few)
+    (tmp_path / "mine.txt").write_text("to be, or not to be:\n" * 60, encoding="utf-8")
+    found = [
+        command
+        for path in ("README.md", "src/glassformer/train/README.md", "book/models.md")
+        for command in re.findall(
+            r"^[\w./]*python -m glassformer (.*)$", (ROOT / path).read_text(encoding="utf-8"), re.M
+        )
+    ]
+    assert len(found) >= 12
+    for command in found:
+        [name, *arguments] = shlex.split(command, comments=True)
+        folder = next((word for word in arguments if word.startswith("runs/")), "runs/first")
+        arguments = [folder if word == "FOLDER" else word for word in arguments]
+        if name == "train":
+            shutil.rmtree(folder, ignore_errors=True)
+            sizes = ["data.length=16", "data.validation=0.02", "data.test=0.02", "model.n_layers=1"]
+            sizes += [] if "model.d_model=256" in arguments else ["model.d_model=8", "model.d_ff=8"]
+            arguments += [
+                "--steps",
+                1,
+                "--device",
+                "cpu",
+                *(part for size in sizes for part in ("--set", size)),
+            ]
+        elif name == "generate":
+            arguments += ["--n-new", 8]
+        output, status = run(name, *arguments)
+        assert status == 0, (command, output)
+
+
+def test_without_a_prompt_and_without_line_breaks_nobody_is_blamed_for_one(tmp_path, story):
+    assert train(tmp_path / "run", "--text", story, "--steps", 1)[1] == 0
+    output, status = run("generate", tmp_path / "run")
+    assert status == 2
+    assert output == (
+        f"Error: {tmp_path / 'run'} has no line break to begin a text with: give it a beginning with --prompt\n"
+    )
+    long = "once upon a time? " * 1000
+    output, status = run("generate", tmp_path / "run", "--prompt", long)
+    assert (status, "text[16]='?' is not one of" in words(output)) == (2, True), output
+
+
+def test_too_many_tokens_are_named_as_what_they_are(tmp_path):
+    """A model with a huge context, for which the number alone decides."""
+    config = published("teaching-736").config.replace(context_length=10**9, positions="none")
+    (tmp_path / "model").mkdir()
+    model = scratch.Transformer(config, generator=np.random.default_rng(0))
+    tokenizer = CharTokenizer("".join(map(chr, range(97, 97 + config.vocab_size))))
+    checkpoint = checkpoints.Checkpoint(
+        step=1, model_config=config, training={}, tokens=0, weights=dict(model.named_parameters()), optimizer={},
+        tokenizer=tokenizer.to_json(),
+    )  # fmt: skip
+    checkpoints.save(tmp_path / "model", checkpoint)
+    output, status = run("generate", tmp_path / "model", "--prompt", "a", "--n-new", 500_000_000)
+    assert (status, output.startswith("Error: --n-new 500000000 needs at least")) == (2, True), output
+
+
+ESCAPES = "\x1b[2J\x1b]0;OWNED\x07\x9b31m\u202e"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudoterminal")
+def test_a_terminal_gets_no_control_characters_and_a_pipe_gets_the_text(tmp_path):
+    """A model whose characters are those of escape sequences continues them; a file is written as it is."""
+    import pty
+
+    characters = "".join(dict.fromkeys(ESCAPES + "ab\n\t"))
+    config = published("teaching-736").config.replace(vocab_size=len(characters), context_length=64)
+    model = scratch.Transformer(config, generator=np.random.default_rng(0))
+    checkpoint = checkpoints.Checkpoint(
+        step=1, model_config=config, training={}, tokens=0, weights=dict(model.named_parameters()), optimizer={},
+        tokenizer=CharTokenizer(characters).to_json(),
+    )  # fmt: skip
+    checkpoints.save(tmp_path, checkpoint)
+    command = [sys.executable, "-m", "glassformer", "generate", str(tmp_path), "--prompt", f"a\t{ESCAPES}\nb"]
+    piped = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
+    assert piped.startswith(f"a\t{ESCAPES}\nb")
+    mine, its = pty.openpty()
+    process = subprocess.Popen([*command, "--n-new", "20"], stdout=its, stderr=its)
+    os.close(its)
+    seen = b""
+    with contextlib.suppress(OSError):  # Linux says so when the other end is closed
+        while part := os.read(mine, 4096):
+            seen += part
+    os.close(mine)
+    assert process.wait() == 0
+    shown = seen.decode().replace("\r\n", "\n")
+    assert shown.startswith("a\t\\x1b[2J\\x1b]0;OWNED\\x07\\x9b31m\\u202e\nb")
+    assert all(letter.isprintable() or letter in "\n\t" for letter in shown)
+
+
 def test_a_folder_that_is_named_like_a_file(tmp_path):
     """The ending of its name says nothing about what is in it."""
     folder = tmp_path / "gpt.safetensors"
@@ -399,13 +534,7 @@ def test_train_says_how_long_it_will_take(tmp_path, story):
 
 
 def test_what_learned_from_pairs_answers(tmp_path, monkeypatch):
-    few = tuple(  # all 73,049 take seconds to be made and to become ids
-        DatePair(f"{day} {calendar.month_name[month]} {year}", f"{year}-{month:02}-{day:02}", {})
-        for year in range(1979, 1985)
-        for month in range(1, 13)
-        for day in range(1, 29)
-    )
-    monkeypatch.setitem(PAIRS, "dates", lambda: few)
+    monkeypatch.setitem(PAIRS, "dates", lambda: FEW)
     changes = [
         part
         for size in (
@@ -667,6 +796,8 @@ def test_a_log_that_is_gone_or_damaged(tmp_path, story):
 def test_train_refuses_what_it_cannot_use(tmp_path):
     path = tmp_path / "short.txt"
     path.write_text("too short", encoding="utf-8")
+    one_letter = tmp_path / "one-letter.txt"
+    one_letter.write_text("a" * 2000, encoding="utf-8")
     for options, said in (
         (["--text", path], "has 9 characters"),
         (["--text", tmp_path / "none"], "is missing"),
@@ -689,6 +820,12 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
             "/dev/zero is " + ("not a file" if os.path.exists("/dev/zero") else "missing"),
         ),
         (["--seed", 2**64], f"seed={2**64} must be at most"),
+        (["--learning-rate", "1e308"], "learning_rate=1e+308 must be at most 1e+30"),
+        (["--set", "training.norm_rate=1e200"], "norm_rate=1e+200 must be at most 1e+30"),
+        (["--set", "training.muon_iterations=100000000"], "muon_iterations=100000000 must be at most 100"),
+        (["--set", "model.d_model=16\nn_layers=5"], "is not a change: it has a line break"),
+        (["--set", "model.d_model=" + "9" * 20_000], "d_model=10**40 or more must be at most"),
+        (["--text", one_letter], "the text consists of 'a' alone, so there is nothing to predict"),
         (["--set", "model.feedforward=[]"], "feedforward=[] is not one of"),
         (["--set", "data.pairs=[]"], "pairs=[] is not one of"),
         (["--set", "training.betas=" + "[" * 1000], "must be a tuple of two numbers"),
@@ -698,3 +835,9 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
     assert not (tmp_path / "run").exists()
     output, status = run("train", path)
     assert (status, "short.txt is a file, but a run needs a folder" in output) == (2, True)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    output, status = run("train", tmp_path / "loop")
+    assert (status, "loop is a link to something that is missing, but a run" in output) == (2, True)
+    if os.path.exists("/proc/self/mem"):
+        output, status = run("train", tmp_path / "run", "--text", "/proc/self/mem")
+        assert (status, output.startswith("Error: /proc/self/mem: ")) == (2, True), output

@@ -1,5 +1,6 @@
 """Tests that commands, views and the one page take a model from a single file, and say in one line why they do not."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +87,34 @@ def test_a_model_that_needs_too_much_memory_is_refused_in_the_page():
     fields = {**dict(vars(small(context_length=10_000).config))}
     assert refusal(fields) is None
     assert "keys and values" in refusal(fields | {"context_length": 1_000_000})
+
+
+def edited(path, change):
+    """Writes the file again with another header."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = change(content[8 : 8 + length])
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda header: json.dumps(json.loads(header) | {"__metadata__": None}).encode(),
+            "has weights alone",
+        ),
+        (
+            lambda header: header.replace(b"glassformer model 1", b"glassformer model 2"),
+            "has the format 'glassformer model 2', which another version of Glassformer wrote: this one reads",
+        ),
+        (lambda header: b"  " + header, "is not a safetensors file: its header does not begin with {"),
+    ],
+    ids=["no metadata", "a later format", "a space before the header"],
+)
+def test_a_header_that_is_allowed_but_is_not_ours(tmp_path, change, said):
+    path = Path(in_a_file(tmp_path, small()))
+    edited(path, change)
+    for command in ("generate", "params", "trace"):
+        output, status = run(command, path)
+        assert (status, output.startswith(f"Error: {path} {said}")) == (2, True), output

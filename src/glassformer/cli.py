@@ -409,8 +409,9 @@ def train(
         "sample_every": sample_every,
     }
     kept = folder / RECIPE
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file, but a run needs a folder")
+    if os.path.lexists(folder) and not folder.is_dir():
+        what = "a file" if folder.exists() else "a link to something that is missing"
+        raise ValueError(f"{folder} is {what}, but a run needs a folder")
     goes_on = resume and kept.exists()
     if resume and not goes_on and checkpoints.latest(folder) is None:
         raise ValueError(
@@ -547,7 +548,7 @@ def _opened(name: str, room: Room, ignore: Collection[str]) -> Opened:
     if name.endswith(model_files.ENDING) and not Path(name).is_dir():
         config, tokenizer, weights, _ = model_files.load(name)
         return _ours(checkpoints.model_of(config, weights, room=room.value), tokenizer)
-    if Path(name).is_dir() and not (Path(name) / CONFIG).exists():
+    if Path(name).is_dir() and not os.path.lexists(Path(name) / CONFIG):  # or it is a link to nothing
         try:
             checkpoint = checkpoints.load(name)
         except FileNotFoundError as error:

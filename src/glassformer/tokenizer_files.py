@@ -215,7 +215,9 @@ def _inserted(place: str, settings: dict[str, Any]) -> int:
     single, special = settings.get("single"), settings.get("special_tokens")
     if settings.get("type") != "TemplateProcessing" or not isinstance(single, list):
         return 2
-    ids = {name: len(one.get("ids", ())) for name, one in special.items()} if _is_table(special) else {}
+    ids: dict[str, int] = {}
+    if _is_table(special):
+        ids = {name: len(one["ids"]) for name, one in special.items() if isinstance(one.get("ids"), list)}
     sequences = [piece for piece in single if isinstance(piece, dict) and "Sequence" in piece]
     if len(sequences) > 1:
         raise ValueError(f"its {place}.single repeats the text")

@@ -25,7 +25,7 @@ from glassformer.checkpoints import (
     save,
 )
 
-from .small import model_config
+from .small import model_config, trainer
 
 
 def checkpoint(step, **changes):
@@ -255,7 +255,44 @@ def test_a_damaged_last_one_names_the_one_before_it_that_is_whole(tmp_path):
     assert_same(load(tmp_path), checkpoint(1))
 
 
+def with_weights(**changes):
+    """Returns a change of a checkpoint's weights, with a matching checksum."""
+
+    def change(place):
+        name, values = next(iter(changes.items()))
+        weights = {key: np.array(value) for key, value in checkpoints.load(place).weights.items()}
+        first = next(iter(weights))
+        weights[first] = weights[first].astype(values.dtype) if name == "dtype" else weights[first]
+        if name == "number":
+            weights[first].flat[0] = values
+        replaced(place, MODEL, checkpoints.bytes_of(weights))
+
+    return change
+
+
 FOREIGN = {
+    "a later format": (
+        lambda place: redescribed(place, format="glassformer checkpoint 2"),
+        ValueError,
+        "training.json has the format 'glassformer checkpoint 2', which another version of Glassformer wrote: this one "
+        "reads 'glassformer checkpoint 1'",
+    ),
+    **{
+        f"a weight that is {number}": (
+            with_weights(number=np.float64(number)),
+            ValueError,
+            r"model\.safetensors: \S+ contains \S+ at [0-9, ]+: every weight must be finite and smaller than 1e\+19",
+        )
+        for number in ("nan", "inf", "-inf", "3e38")
+    },
+    **{
+        dtype: (
+            with_weights(dtype=np.zeros(1, dtype)),
+            ValueError,
+            rf"model\.safetensors: \S+ has dtype {dtype}, but weights must be floating-point numbers",
+        )
+        for dtype in ("int64", "uint8", "bool")
+    },
     "no file": (lambda place: (place / MODEL).unlink(), FileNotFoundError, "model.safetensors is missing"),
     "another's": (
         lambda place: (place / DESCRIPTION).write_text('{"model_type": "gpt2"}'),
@@ -362,3 +399,35 @@ def test_bad_arguments(tmp_path):
         save(tmp_path, checkpoint(1))
     with pytest.raises(ValueError, match="keep=0 must be at least 1"):
         save(tmp_path, checkpoint(2), keep=0)
+
+
+def test_two_runs_in_one_folder_are_not_taken_for_one(tmp_path):
+    save(tmp_path, checkpoint(1))
+    other = checkpoint(5)
+    save(tmp_path / "other", dataclasses.replace(other, model_config=model_config(d_ff=32)))
+    shutil.copytree(tmp_path / "other" / "step-00000005", tmp_path / "step-00000005")
+    with pytest.raises(
+        ValueError, match="has checkpoints of two runs, step-00000001 and step-00000005, with different"
+    ):
+        load(tmp_path)
+    assert load(tmp_path / "step-00000005").step == 5
+    assert_same(load(tmp_path / "step-00000001"), checkpoint(1))
+
+
+@pytest.mark.parametrize("name", ["step-00000005", ".unfinished-x"])
+@pytest.mark.parametrize("kind", ["a file", "a link to a folder", "a link to nothing"])
+def test_what_is_in_the_way_of_checkpoints_is_found_before_the_first_step(tmp_path, name, kind):
+    run = tmp_path / "run"
+    run.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    if kind == "a file":
+        (run / name).write_bytes(b"mine")
+    else:
+        (run / name).symlink_to(tmp_path / ("elsewhere" if "folder" in kind else "nowhere"))
+    with pytest.raises(
+        ValueError, match=f"{name} is in the way of checkpoints, whose folders have such names"
+    ):
+        trainer(folder=run)
+    assert os.path.lexists(run / name)
+    (run / name).unlink()
+    assert len(trainer(folder=run).run()) == 8

@@ -432,6 +432,29 @@ def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path, capsys, 
     assert without_time(rest) == without_time(trainer(model_changes={"dropout": 0.2}).run())
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no SIGHUP")
+def test_a_closed_terminal_saves_the_run_too(tmp_path, monkeypatch):
+    """The terminal is gone: SIGHUP comes, and whatever is printed from then on raises an error."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+    def close(record):
+        if record["step"] == 3:
+            signal.raise_signal(signal.SIGHUP)
+            monkeypatch.setattr("tqdm.tqdm.write", fail)
+
+    def fail(*_):
+        raise OSError(5, "Input/output error")
+
+    try:
+        made = trainer(folder=tmp_path, options={"callback": close, "progress": True})
+        assert len(made.run()) == 3
+        assert latest(tmp_path).name == "step-00000003"
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup asks
+        assert len(trainer(options={"callback": close}).run()) == 8
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_a_second_ctrl_c_ends_it_at_once(interruptible):
     def interrupt(record):
         signal.raise_signal(signal.SIGINT)

@@ -14,6 +14,9 @@ TRAINING_CHOICES = {
     "dtype": ("float32", "bfloat16"),
 }
 
+LARGEST_RATE = 1e30  # training diverges long before; with 1e38, a step overflows float32
+MOST_ITERATIONS = 100  # of Muon; four or five are usual, and a step with a hundred million would never end
+
 # These say where and how a run is computed, or what it reports, so they may differ when a run is resumed.
 MAY_CHANGE = ("accumulation", "evaluate_every", "save_every", "sample_every", "device", "compile")
 
@@ -94,11 +97,12 @@ class TrainingConfig:
         ):
             checks.whole(name, getattr(self, name), at_least=0)
         checks.divisible("batch_size", self.batch_size, "accumulation", self.accumulation)
-        for name in ("learning_rate", "eps"):
-            checks.positive(name, getattr(self, name))
-        for name in ("embedding_rate", "head_rate", "norm_rate"):
-            if getattr(self, name) is not None:
+        checks.positive("eps", self.eps)
+        for name in ("learning_rate", "embedding_rate", "head_rate", "norm_rate"):
+            if name == "learning_rate" or getattr(self, name) is not None:
                 checks.positive(name, getattr(self, name))
+                _at_most(name, getattr(self, name), LARGEST_RATE)
+        _at_most("muon_iterations", self.muon_iterations, MOST_ITERATIONS)
         for name in ("weight_decay", "clip"):
             checks.not_negative(name, getattr(self, name))
         if self.embedding_decay is not None:
@@ -108,8 +112,7 @@ class TrainingConfig:
         if self.ema is not None:
             checks.rate("ema", self.ema)
         checks.not_negative("final_share", self.final_share)
-        if self.final_share > 1:
-            raise ValueError(f"final_share={self.final_share} must be at most 1")
+        _at_most("final_share", self.final_share, 1)
         checks.instance("device", self.device, str)
         self._check_betas()
 
@@ -181,3 +184,8 @@ class TrainingConfig:
         if isinstance(given.get("betas"), list):  # files have no tuples
             given = given | {"betas": tuple(given["betas"])}
         return cls(**given)
+
+
+def _at_most(name: str, value: float | int, largest: float | int) -> None:
+    if value > largest:
+        raise ValueError(f"{name}={value} must be at most {largest:g}")

@@ -174,6 +174,11 @@ class Recipe:
         pairs = [] if self.data.pairs is None else PAIRS[self.data.pairs]()
         texts = [*(pair.source for pair in pairs), *(pair.target for pair in pairs)]
         text = "".join(texts) or text
+        if text and text == text[0] * len(text):
+            raise ValueError(
+                f"the text consists of {text[0]!r} alone, so there is nothing to predict: it needs two different "
+                "characters"
+            )
         if self.data.tokenizer == "characters":
             tokenizer = CharTokenizer.from_text(text)
         else:
@@ -247,6 +252,8 @@ def _parsed(change: str, parts: Sequence[str]) -> tuple[str, str, Any]:
     """Splits `training.steps=500` into a part, a field and a value: a number, true or false, or otherwise a word."""
     name, equals, value = change.partition("=")
     part, dot, field = name.strip().partition(".")
+    if len(change.splitlines()) > 1:  # TOML would read the second line as another entry
+        raise ValueError(f"{change!r} is not a change: it has a line break; write each change by itself")
     if not equals or not dot or part not in parts:
         raise ValueError(
             f"{change!r} is not a change: write PART.FIELD=VALUE, where PART is one of {', '.join(parts)}"
@@ -257,11 +264,13 @@ def _parsed(change: str, parts: Sequence[str]) -> tuple[str, str, Any]:
         word = value.strip()
         if word[:1] + word[-1:] in ("[]", "{}"):  # no word, but a list or a table in which something is wrong
             raise
-        return part, field, _infinite(word) or word
+        return part, field, _too_large(word) or word
 
 
-def _infinite(value: str) -> float | None:
-    """Returns inf, -inf or nan if the text means that, so that messages treat it as a number, not as a word."""
+def _too_large(value: str) -> float | int | None:
+    """Returns a number that TOML refuses as inf, -inf, nan or a huge integer, so that messages treat it as a number."""
+    if value.lstrip("+-").isdecimal():  # more digits than Python reads
+        return -(10**400) if value.startswith("-") else 10**400
     try:
         number = float(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Handles Ctrl-C during training: the current step is finished first."""
+"""Handles Ctrl-C, and whatever else asks training to stop: the current step is finished first."""
 
 import signal
 import threading
@@ -18,7 +18,8 @@ class StopRequest:
 def stop_on_signals() -> Iterator[StopRequest]:
     """Inside a `with` block, records the first Ctrl-C instead of raising it; a second one is raised.
 
-    The same holds for SIGTERM, which is sent by torchrun or by a system that shuts down.
+    The same holds for SIGTERM, which is sent by torchrun or by a system that shuts down, and for SIGHUP, which is sent
+    when the terminal is closed or a connection is lost; nohup ignores it, and then so do we. Windows has no SIGHUP.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():  # signals cannot be caught here
@@ -30,7 +31,11 @@ def stop_on_signals() -> Iterator[StopRequest]:
             raise KeyboardInterrupt
         request.made = True
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    hangs_up = getattr(signal, "SIGHUP", None)
+    if hangs_up is not None and signal.getsignal(hangs_up) is not signal.SIG_IGN:
+        numbers.append(hangs_up)
+    before = {number: signal.signal(number, note) for number in numbers}
     try:
         yield request
     finally:

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,7 @@ class Trainer:
                 progress_bar(total=config.steps, initial=self.step, unit="step", **hidden)
             )
             if chosen and self.step < config.steps and not bar.disable:
-                bar.write(chosen)
+                _write(bar, chosen)
             while self.step < config.steps and not self.was_interrupted:
                 record = self._train_step()
                 if is_due(config.evaluate_every, self.step, config.steps):
@@ -153,16 +153,16 @@ class Trainer:
                 if config.sample_every and self.step % config.sample_every == 0 and self._is_first:
                     record["sample"] = self._sample()
                     if not bar.disable:
-                        bar.write(on_terminal(f"\nstep {self.step}:\n{record['sample']}\n"))
+                        _write(bar, on_terminal(f"\nstep {self.step}:\n{record['sample']}\n"))
                 self._note(record, bar)
                 if not bar.disable and self.step == begun + TRIED < config.steps:
-                    bar.write(self._how_long())
+                    _write(bar, self._how_long())
                 # All processes stop after the same step, whichever of them was asked to stop.
                 self.was_interrupted = self.processes.total(stop.made)[0] > 0
                 if is_due(config.save_every, self.step, config.steps) or self.was_interrupted:
                     self._save()
             if self.was_interrupted and self._is_first:
-                bar.write(self._how_to_go_on())
+                _write(bar, self._how_to_go_on())
         return self.log.records
 
     def _train_step(self) -> Record:
@@ -433,6 +433,12 @@ class Trainer:
         return FloatingPointError(
             f"step {step}: {found}, so training has diverged; a smaller learning_rate may help, and {saved}"
         )
+
+
+def _write(bar: tqdm, text: str) -> None:
+    """Prints a text above the bar. Training goes on if nobody can read it any more: the terminal may be closed."""
+    with suppress(OSError):
+        bar.write(text)
 
 
 def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:

@@ -1,0 +1,263 @@
+"""Tests which tokenizer.json is taken: what the library would compute for a file of a stranger is bounded."""
+
+import base64
+import json
+
+import pytest
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+from glassformer import huggingface
+from glassformer.text import BytePairTokenizer, library_errors, library_tokenizer, tokenizer_from_json
+from glassformer.tokenizer_files import PARTS
+
+BYTES = json.loads(BytePairTokenizer.from_text("to be or not to be", 260).to_json())
+
+
+def with_part(part, settings):
+    return json.dumps(BYTES | {part: settings})
+
+
+def in_model(**settings):
+    return json.dumps(BYTES | {"model": BYTES["model"] | settings})
+
+
+def replace(content, **pattern):
+    return {"type": "Replace", "pattern": pattern or {"String": "a"}, "content": content}
+
+
+def in_sequence(name, *parts):
+    return {"type": "Sequence", name: list(parts)}
+
+
+KINDS = {
+    "normalizer": (
+        normalizers.BertNormalizer(),
+        normalizers.Strip(),
+        normalizers.StripAccents(),
+        *(kind() for kind in (normalizers.NFC, normalizers.NFD, normalizers.NFKC, normalizers.NFKD)),
+        normalizers.Lowercase(),
+        normalizers.Nmt(),
+        normalizers.Replace("``", '"'),
+        normalizers.Replace(Regex(" {2,}"), "▁"),
+        normalizers.Prepend("▁"),
+        normalizers.ByteLevel(),
+        normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
+    ),
+    "pre_tokenizer": (
+        pre_tokenizers.BertPreTokenizer(),
+        pre_tokenizers.ByteLevel(),
+        pre_tokenizers.CharDelimiterSplit("a"),
+        pre_tokenizers.Digits(),
+        pre_tokenizers.Metaspace(),
+        pre_tokenizers.Punctuation(),
+        pre_tokenizers.Split(Regex("a+"), "isolated"),
+        pre_tokenizers.UnicodeScripts(),
+        pre_tokenizers.Whitespace(),
+        pre_tokenizers.WhitespaceSplit(),
+        pre_tokenizers.FixedLength(3),
+        pre_tokenizers.Sequence([pre_tokenizers.Digits(), pre_tokenizers.ByteLevel()]),
+    ),
+    "post_processor": (
+        processors.BertProcessing(("a", 1), ("b", 2)),
+        processors.RobertaProcessing(("a", 1), ("b", 2)),
+        processors.ByteLevel(),
+        processors.TemplateProcessing(single="a $A", pair="$A $B", special_tokens=[("a", 1)]),
+        processors.Sequence([processors.ByteLevel()]),
+    ),
+    "decoder": (
+        decoders.BPEDecoder(),
+        decoders.ByteLevel(),
+        decoders.WordPiece(),
+        decoders.Metaspace(),
+        decoders.CTC(),
+        decoders.Replace("▁", " "),
+        decoders.Fuse(),
+        decoders.Strip(" ", 1, 0),
+        decoders.ByteFallback(),
+        decoders.Sequence([decoders.Fuse()]),
+    ),
+    "model": (
+        models.BPE({"a": 0}, []),
+        models.WordPiece({"a": 0}, unk_token="a"),
+        models.WordLevel({"a": 0}, unk_token="a"),
+        models.Unigram([("a", 0.0)], 0, False),
+    ),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_kind_that_the_library_has_is_taken(part):
+    found = set()
+    for one in KINDS[part]:
+        made = Tokenizer(models.BPE({"a": 0}, [])) if part != "model" else Tokenizer(one)
+        if part != "model":
+            setattr(made, part, one)
+        settings = json.loads(made.to_str())[part]
+        found.add(settings["type"])
+        assert json.loads(library_tokenizer(made.to_str(), "it").to_str())[part] == settings
+    assert set(PARTS[part]) - found <= {"Precompiled"}  # the library cannot make one
+
+
+TEMPLATE = {
+    "type": "TemplateProcessing",
+    "single": [{"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+    "special_tokens": {"t": {"id": "t", "ids": [1] * 2000, "tokens": ["t"] * 2000}},
+}
+LONG = base64.b64encode(bytes(4) + b"a" * 20_000 + b"\0").decode()
+
+REFUSED = {
+    "replacements": (
+        with_part("normalizer", in_sequence("normalizers", *[replace("a" * 1000)] * 4)),
+        "its normalizer can make a text more than 10,000 times as long",
+    ),
+    "one long replacement": (with_part("normalizer", replace("b" * 10_001)), "its normalizer can make"),
+    "between letters": (
+        with_part("normalizer", in_sequence("normalizers", *[replace("b" * 100, Regex="")] * 3)),
+        "its normalizer can make",
+    ),
+    "beginnings": (
+        with_part(
+            "normalizer", in_sequence("normalizers", *[{"type": "Prepend", "prepend": "b" * 9999}] * 2)
+        ),
+        "its normalizer can make",
+    ),
+    "a table": (
+        with_part("normalizer", {"type": "Precompiled", "precompiled_charsmap": LONG}),
+        "its normalizer can make",
+    ),
+    "within a sequence in a sequence": (
+        with_part(
+            "normalizer", in_sequence("normalizers", in_sequence("normalizers", replace("b" * 10_001)))
+        ),
+        "its normalizer can make",
+    ),
+    "bytes of bytes": (
+        with_part("pre_tokenizer", in_sequence("pretokenizers", *[BYTES["pre_tokenizer"]] * 40)),
+        "its pre_tokenizer can make",
+    ),
+    "decoders": (
+        with_part("decoder", in_sequence("decoders", *[replace("a" * 1000)] * 4)),
+        "its decoder can make",
+    ),
+    "the text twice": (
+        with_part("post_processor", TEMPLATE | {"single": TEMPLATE["single"] * 2}),
+        "its post_processor.single repeats the text",
+    ),
+    "many ids": (
+        with_part(
+            "post_processor",
+            TEMPLATE | {"single": [{"SpecialToken": {"id": "t", "type_id": 0}}, *TEMPLATE["single"]]},
+        ),
+        "its post_processor puts more than 1,000 ids around a text",
+    ),
+    "an unknown kind": (
+        with_part("normalizer", {"type": "Python"}),
+        "its normalizer is of the type 'Python'",
+    ),
+    "an unknown setting": (
+        with_part("normalizer", in_sequence("normalizers", {"type": "NFC", "locale": "tr"})),
+        r"its normalizer\.normalizers\[0\] has 'locale', which NFC does not have",
+    ),
+    "an unknown setting of the model": (in_model(glue=1), "its model has 'glue', which BPE does not have"),
+    "an unknown part": (json.dumps(BYTES | {"suffixes": []}), "it has no field 'suffixes'"),
+    "an unknown setting of a token": (
+        json.dumps(BYTES | {"added_tokens": [{"id": 1, "content": "a", "colour": 1}]}),
+        "added_tokens has no field 'colour'",
+    ),
+    "ids by chance": (
+        in_model(dropout=0.5),
+        r"its model\.dropout=0\.5 would draw other ids for the same text",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_could_grow_or_is_unknown_is_refused_by_its_name(case, tmp_path):
+    text, said = REFUSED[case]
+    with pytest.raises(ValueError, match=f"^it is not a tokenizer that can be used here: .*{said}"):
+        library_tokenizer(text, "it")
+    (tmp_path / "tokenizer.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=said):
+        huggingface.tokenizer(tmp_path)
+
+
+OF_BYTES = {
+    "a normalizer": (
+        with_part("normalizer", {"type": "Lowercase"}),
+        "its normalizer is 'Lowercase', not None",
+    ),
+    "ids around it": (
+        with_part("post_processor", TEMPLATE),
+        "its post_processor is 'TemplateProcessing', not None",
+    ),
+    "words": (
+        with_part("model", {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}),
+        "its model is 'WordLevel'",
+    ),
+    "Unigram": (
+        with_part("model", {"type": "Unigram", "unk_id": 0, "vocab": [["a", 0]]}),
+        "its model is 'Unigram'",
+    ),
+    "a space before": (
+        with_part("pre_tokenizer", BYTES["pre_tokenizer"] | {"add_prefix_space": True}),
+        "its pre_tokenizer.add_prefix_space is True, not False",
+    ),
+    "one word": (
+        with_part("pre_tokenizer", BYTES["pre_tokenizer"] | {"use_regex": False}),
+        "its pre_tokenizer.use_regex is False, not True",
+    ),
+    "a byte that is missing": (in_model(vocab={"a": 0}, merges=[]), "its vocabulary lacks '!'"),
+    **{
+        f"model.{name}": (in_model(**{name: value}), f"its model.{name} is {value!r}, not ")
+        for name, value in {
+            "dropout": 1.0,
+            "unk_token": "a",
+            "continuing_subword_prefix": "##",
+            "end_of_word_suffix": "</w>",
+            "fuse_unk": True,
+            "byte_fallback": True,
+            "ignore_merges": True,
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("case", OF_BYTES)
+def test_byte_pairs_of_other_kinds_are_refused_by_name(case):
+    text, said = OF_BYTES[case]
+    with pytest.raises(
+        ValueError, match=r"^text does not describe a tokenizer that this class wrote: "
+    ) as refused:
+        tokenizer_from_json(text)
+    assert said in str(refused.value)
+
+
+def test_padding_and_truncation_of_a_training_do_not_touch_a_prompt(tmp_path):
+    made = Tokenizer.from_str(json.dumps(BYTES))
+    wanted = [made.encode("to" * n).ids for n in (1, 40)]
+    made.enable_padding(length=16)
+    made.enable_truncation(37)
+    made.save(str(tmp_path / "tokenizer.json"))
+    text = (tmp_path / "tokenizer.json").read_text(encoding="utf-8")
+    for edited in (
+        text,
+        with_part("padding", json.loads(text)["padding"] | {"strategy": {"Fixed": 10**9}}),
+        with_part("padding", json.loads(text)["padding"] | {"pad_to_multiple_of": 10**9}),
+        with_part("truncation", json.loads(text)["truncation"] | {"max_length": 1, "stride": 5}),
+    ):
+        (tmp_path / "tokenizer.json").write_text(edited, encoding="utf-8")
+        assert [huggingface.tokenizer(tmp_path).encode("to" * n).ids for n in (1, 40)] == wanted
+        assert [tokenizer_from_json(edited).encode("to" * n).tolist() for n in (1, 40)] == wanted
+
+
+def test_a_panic_of_the_library_writes_nothing_by_itself(capfd):
+    made = Tokenizer.from_str(json.dumps(BYTES))
+    made.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+$"), "isolated")
+    with pytest.raises(ValueError, match=r"^here: Onig: Regex search error"), library_errors("here"):
+        made.encode("a" * 50 + "!")
+    assert capfd.readouterr() == ("", "")
+    made.normalizer = normalizers.Replace(Regex("(a+)+$"), "")
+    with pytest.raises(ValueError, match=r"^here: "), library_errors("here"):
+        made.encode("a" * 50 + "!")
+    assert capfd.readouterr() == ("", "")
