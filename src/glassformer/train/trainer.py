@@ -109,7 +109,7 @@ class Trainer:
         if found is not None and not resume:
             raise ValueError(
                 f"folder={str(folder)!r} already has a run, up to {found.name}: continue it with resume=True, or with "
-                "--resume on the command line"
+                "--resume on the command line; a new run needs a folder of its own"
             )
         self._checkpoint = None if found is None else self._checked(found)
         self._latest = found
