@@ -161,8 +161,8 @@ function render({ model, el }) {
       "aria-label": "All heads; arrow keys choose one",
       style: `grid-template-columns: auto repeat(${H}, minmax(0, 1fr))`,
     },
-    h("span"),
-    range(H).map((head) => h("span", { class: "gf-head" }, `head ${head}`)),
+    h("span", { class: "gf-word" }, H > 8 && "head"), // of more heads, only the numbers have room
+    range(H).map((head) => h("span", { class: "gf-head" }, `${H > 8 ? "" : "head "}${head}`)),
     range(L).map((block) => [
       h("span", { class: "gf-word" }, `block ${block}`),
       maps.slice(block * H, (block + 1) * H).map(({ element }) => element),

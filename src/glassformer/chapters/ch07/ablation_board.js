@@ -360,7 +360,7 @@ function render({ model, el }) {
     for (const [what, { bars, number, track }] of Object.entries(meters)) {
       const [a, b] = [changed[what], intact[what]];
       const known_ = [a, b].every((x) => x !== undefined);
-      const none = text.length < 2 && what === "text";
+      const none = [...text].length < 2 && what === "text";
       const cost = off.length ? `, ${signed(a - b)}` : "";
       write(number, none ? "it has no next character" : known_ ? `${fixed(a, 3)}${cost}` : "…");
       bars.forEach((bar, i) => (bar.style.width = `${Math.min(100, (100 * ([a, b][i] || 0)) / widest)}%`));

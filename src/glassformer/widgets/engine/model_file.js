@@ -254,7 +254,7 @@ function tensorsOf(file, entries, config, name) {
   for (const [tensor, { data }] of Object.entries(tensors)) {
     const i = data.findIndex((x) => !(Math.abs(x) < LARGEST_WEIGHT));
     if (i < 0) continue;
-    const is = Number.isFinite(data[i]) ? String(Number(data[i].toPrecision(6))) : String(data[i]).toLowerCase().replace("inity", "");
+    const is = Number.isFinite(data[i]) ? data[i].toExponential(5).replace(/\.?0+e/, "e") : String(data[i]).toLowerCase().replace("inity", "");
     const place = entries[tensor].shape.reduceRight(({ left, at }, n) => ({ left: Math.floor(left / n), at: [left % n, ...at] }), { left: i, at: [] }).at.join(", ");
     throw new Refusal(`${name}: ${tensor} contains ${is} at ${place}: every weight must be finite and smaller than 1e+19`);
   }
