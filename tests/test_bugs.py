@@ -20,7 +20,7 @@ from layers.rooms import NN, SCRATCH, both_rooms
 from layers.twins import build, gradients, run, texts
 
 from glassformer import nn, scratch
-from glassformer.bugs import BUGS, ROOMS, Bug, Edit, bug, put_in
+from glassformer.bugs import BUGS, ROOMS, Bug, Edit, bug, lines, put_in
 from glassformer.config import ModelConfig
 from glassformer.generate import generate
 from glassformer.text import inputs_and_targets
@@ -307,6 +307,15 @@ def test_the_source_that_is_shown_is_the_one_that_runs():
             inspect.unwrap(forward)(nn.Unembedding(TINY, generator=None), "no array", None)
         assert 'checks.floats("x", x)' in "".join(traceback.format_tb(caught.tb))
     assert textwrap.dedent(inspect.getsource(forward)) == source
+
+
+def test_the_lines_of_a_mistake_are_whole():
+    line = "torch.ones(size, dtype=torch.bool).{}(n_keys - n_queries)"
+    assert lines("mask-transposed") == (line.format("triu"), line.format("tril"))
+    wrong, right = lines("mask-after-softmax")
+    assert (right, wrong.splitlines()[0]) == ("weights = softmax(scores)", "weights = softmax(scores)")
+    with pytest.raises(ValueError, match="not a known bug"):
+        lines("mask")
 
 
 def test_the_entries():

@@ -11,7 +11,7 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.bugs.gallery import ROOMS, Bug, Edit, bug
-from glassformer.bugs.pattern import nearest, rewrite
+from glassformer.bugs.pattern import filled, nearest, rewrite
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def put_in(name: str, *, rooms: Collection[str] = ROOMS) -> Iterator[Bug]:
     try:
         for edit in it.edits:
             if edit.room is None or edit.room in rooms:
-                function = _plain(pkgutil.resolve_name(f"glassformer.{edit.function}"))
+                function = _found(edit)
                 code = _changed(function, edit, name)
                 before.append((function, function.__code__))
                 # Only the function's code is replaced; it stays the same object for everything that imported
@@ -49,6 +49,28 @@ def put_in(name: str, *, rooms: Collection[str] = ROOMS) -> Iterator[Bug]:
             function.__code__ = code
 
 
+def lines(name: str) -> tuple[str, str]:
+    """Returns the wrong line of a mistake next to the correct one, both with everything that `...` stands for.
+
+    Used in chapter 14.
+
+    Raises:
+        ValueError: there is no such bug.
+        TypeError: `name` is not a string.
+    """
+    edit = bug(name).edits[0]
+    right, wrong = filled(_source(_found(edit)), edit.right, edit.wrong)
+    return wrong, right
+
+
+def _found(edit: Edit) -> Callable:
+    return _plain(pkgutil.resolve_name(f"glassformer.{edit.function}"))
+
+
+def _source(function: Callable) -> str:
+    return textwrap.dedent(inspect.getsource(function))
+
+
 def _plain(function: Callable | property) -> Callable:
     """Returns the original function without its decorators."""
     written: Any = getattr(function, "fget", function)
@@ -57,7 +79,7 @@ def _plain(function: Callable | property) -> Callable:
 
 def _changed(function: Callable, edit: Edit, name: str) -> CodeType:
     """Compiles the function with `edit.wrong` in the place of `edit.right`."""
-    right = textwrap.dedent(inspect.getsource(function))
+    right = _source(function)
     source = rewrite(right, edit.right, edit.wrong)
     if source is None:
         raise RuntimeError(

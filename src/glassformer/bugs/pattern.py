@@ -24,12 +24,18 @@ def rewrite(source: str, right: str, wrong: str) -> str | None:
     matches = list(_matches(_parsed(right), ast.parse(source)))
     # From last to first, so that the remaining positions stay valid
     for node, found in sorted(matches, key=lambda match: _start(match[0]), reverse=True):
-        stood = [source[_span(source, nodes)] if nodes else "" for _, nodes in sorted(found.items())]
+        stood = _stood(source, found)
         span = _span(source, [node])
         line = source[: span.start].rpartition("\n")[2]
         indentation = line[: len(line) - len(line.lstrip())]
         source = source[: span.start] + _filled(wrong or "pass", stood, indentation) + source[span.stop :]
     return source if matches else None
+
+
+def filled(source: str, right: str, wrong: str) -> tuple[str, str]:
+    """Returns the first `right` in the source as it is written there, and the `wrong` that would replace it."""
+    node, found = next(_matches(_parsed(right), ast.parse(source)))
+    return source[_span(source, [node])], _filled(wrong, _stood(source, found), "")
 
 
 def nearest(source: str, right: str) -> str:
@@ -78,6 +84,11 @@ def _match(pattern: Any, node: Any, found: Found) -> bool:
     # An `x` that is read and an `x` that is written are equal
     fields = [field for field in pattern._fields if field not in ("ctx", "kind", "type_comment")]
     return all(_match(getattr(pattern, field), getattr(node, field), found) for field in fields)
+
+
+def _stood(source: str, found: Found) -> list[str]:
+    """Returns what each `...` of a pattern matched, as it is written in the source."""
+    return [source[_span(source, nodes)] if nodes else "" for _, nodes in sorted(found.items())]
 
 
 def _is_open(pattern: object) -> bool:

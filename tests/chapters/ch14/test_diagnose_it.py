@@ -1,19 +1,21 @@
 """Tests DiagnoseIt: patients match the experiments, tests appear when ordered, and options and review give feedback."""
 
 import json
+import re
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from traitlets import TraitError
 
-from glassformer import shipped
+from glassformer import contents, shipped
 from glassformer.bugs import BUGS, put_in
 from glassformer.chapters.ch14.diagnose_it import clinic, landmarks
 from glassformer.experiments import stored
 from glassformer.text import CharTokenizer, corpus
 from glassformer.trace import trace
 from glassformer.widgets import DiagnoseIt, Quiz
+from tools import derived
 
 NAMES = [entry["bug"] for entry in clinic()["patient"]]
 TESTS = {test["name"]: test for test in clinic()["test"]}
@@ -322,3 +324,15 @@ def test_which_tests_fail_and_what_they_cost(call):
     assert call("diagnose_it", "failed", tests, results) == ["c", "a"]
     assert call("diagnose_it", "failed", tests, {"a": {"passed": True}}) == []
     assert call("diagnose_it", "costOf", tests, ["a", "c"]) == 4
+
+
+def test_no_heading_below_the_clinic_tells_of_a_patient_and_old_addresses_work():
+    text = derived.text_of(contents.chapter("14")).read_text(encoding="utf-8")
+    cases = text[text.index("## Your turn in the clinic") : text.index("\n## A checklist")]
+    headings = [line.lstrip("# ") for line in cases.splitlines() if re.match("#{2,3} ", line)]
+    assert all(
+        re.fullmatch(r"Your turn in the clinic|Cases? \d+( to \d+|, continued)?|Halfway", one)
+        for one in headings
+    )
+    for old in ("too-good-to-be-true", "never-good-enough", "a-normal-loss", "case-4-with-another-optimizer"):
+        assert f'<span id="{old}"></span>' in text
