@@ -129,7 +129,7 @@
 
     #hear({ told, answer }) {
       if (answer) this.#finish("resolve", answer);
-      else if (told.says === "late") this.#asked.late = told.panel;
+      else if (told.says === "late") this.#asked.late = told;
       else if (told.says === "files") this.#asked.files = told.files;
       else if (told.says === "begin") this.#limit(told.seconds);
       else if (told.says === "end") clearTimeout(this.#clock);
@@ -143,8 +143,9 @@
 
     #late() {
       const { late, files } = this.#asked;
+      const { panel, right = false, before = [] } = late;
       this.#end();
-      this.#finish("resolve", { panels: [late], files, isLate: true });
+      this.#finish("resolve", { panels: [...before, panel], right, files, isLate: true });
       this.#start().catch(() => {}); // so that the next request finds it ready
     }
 
