@@ -493,6 +493,20 @@ def test_an_endless_loop_ends_and_the_next_check_works(visit):
     assert asked(place)["code"] == "a = 1"
 
 
+def test_an_answer_that_was_right_before_python_was_stopped_stays_right(visit):
+    late = """postMessage({ id, told: { says: "late", panel: panel([{ text: "Too slow" }]) } });"""
+    assert late in STAND_IN
+    right = late.replace(
+        'says: "late"', 'says: "late", right: true, before: [panel([{ text: "All right" }])]'
+    )
+    page = visit(WITH_PYTHON | {WORKER: WITH_PYTHON[WORKER].replace(late.encode(), right.encode())})
+    edit(first(page), "while True: ...")
+    press(first(page), "Check")
+    expect(first(page).locator(".practice-panel")).to_have_text(["All right", "Too slow"])
+    page.reload()
+    expect(first(page)).to_contain_text("You have solved this exercise.")
+
+
 def test_loading_can_be_watched_and_stopped(visit):
     page = visit(WITH_PYTHON | {WORKER: STAND_IN.replace("READY", "").encode()})
     place = first(page)
@@ -650,6 +664,68 @@ def test_the_readers_file_can_be_saved_and_opened(visit):
     choose("def f():\n    return '\ufffd'\n".encode())
     press(top, "Replace it")
     assert page.evaluate(mine) == "def f():\n    return '\ufffd'\n"
+
+
+def test_files_that_code_has_left_can_be_downloaded_and_removed_and_ours_stay(visit):
+    page = visit()
+    expect(page.locator(".practice-page .practice-offer")).to_have_count(0)
+    names = [
+        "my_transformer.py",
+        "my_transformer_old/001.py",
+        "progress.json",
+        "runs/first/log.json",
+        "../../x.py",
+    ]
+    page.evaluate("names => { for (const n of names) localStorage[`glassformer.file: ${n}`] = '{}'; }", names)
+    page.reload()
+    top = page.locator(".practice-page")
+    expect(top.locator(".practice-offer")).to_contain_text("has left 2 files in this browser")
+    with page.expect_download() as download:
+        press(top, "Download runs/first/log.json")
+    assert download.value.suggested_filename == "runs_first_log.json"
+    press(top, "Remove from this browser")
+    expect(top.locator(".practice-offer")).to_have_count(0)
+    left = page.evaluate(
+        "() => Object.keys(localStorage).filter((key) => key.startsWith('glassformer.file: ')).sort()"
+    )
+    assert left == sorted(f"glassformer.file: {name}" for name in names[:3])
+
+
+# Adds a line to the reader's file, and marks the exercise in a new record.
+ADDS = """
+self.addEventListener("message", ({ data: { do: what, id, request } }) => {
+  if (what === "start") return postMessage({ says: "ready" });
+  const record = JSON.stringify({ version: 1, exercises: { [request.exercise]: { done: true } } });
+  const mine = `${request.files["my_transformer.py"] ?? ""}${request.code}\n`;
+  const files = { "my_transformer.py": mine, "progress.json": record };
+  const answer = () => postMessage({ id, answer: { panels: [], right: true, kept: "added", files } });
+  if (request.code !== "one" || request.files["my_transformer.py"]) answer();
+  else new BroadcastChannel("go").onmessage = answer;
+});
+"""
+
+
+def test_two_tabs_that_keep_an_answer_at_once_keep_both(visit):
+    page = visit(WITH_PYTHON | {WORKER: ADDS.encode()})
+    other = page.context.new_page()
+    other.errors = page.errors
+    other.goto(page.url)
+    first(other)  # before the first tab has kept anything
+    scores = first(page)
+    edit(scores, "one")
+    press(scores, "Check")
+    softmax = other.locator(".practice[data-exercise]").nth(1)
+    edit(softmax, "two")
+    press(softmax, "Check")
+    other.wait_for_function("() => localStorage['glassformer.file: my_transformer.py'] === 'two\\n'")
+    page.wait_for_function(
+        """() => {
+          new BroadcastChannel("go").postMessage("");
+          return localStorage["glassformer.file: my_transformer.py"] === "two\\none\\n";
+        }"""
+    )
+    marks = page.evaluate("() => JSON.parse(localStorage['glassformer.file: progress.json']).exercises")
+    assert len(marks) == 2
 
 
 def everything(page):

@@ -4,7 +4,8 @@
  *                 text that "Start over" put aside, if there is one
  *   right: NAME   the last code that was right
  *   damaged: progress.json   a record of progress that could not be read, and was put aside
- *   file: NAME    a file of the reader, as JupyterLab keeps it: my_transformer.py, its earlier versions, progress.json
+ *   file: NAME    a file of the reader, as JupyterLab keeps it: my_transformer.py, its earlier versions, progress.json; or one
+ *                 that the reader's code has written, with any name
  *
  * If the browser keeps nothing, because the reader forbids it or it is full, the page remembers until it is closed.
  */
@@ -12,6 +13,7 @@
   "use strict";
   const OURS = "glassformer.";
   const [FILE, RECORD] = ["file: ", "progress.json"];
+  const OWN = /^(my_transformer\.py|my_transformer_old\/\d+\.py|progress\.json)$/;
   const remembered = new Map(); // what the browser would not keep
 
   const kept = {
@@ -62,6 +64,31 @@
     set files(files) {
       for (const [name, text] of Object.entries(files)) {
         if (text !== kept.read(FILE + name)) kept.write(FILE + name, text);
+      }
+    },
+    /** Keeps files that Python returns; `sent` are those that it was given. Returns false, and keeps none, if another tab has
+     *  meanwhile written one that Python has changed. */
+    take(files, sent) {
+      const changed = Object.entries(files).filter(([name, text]) => text !== sent[name]);
+      const isFree = ([name, text]) => name === RECORD || [sent[name] ?? null, text].includes(kept.file(name));
+      if (!changed.every(isFree)) return false;
+      const before = Object.entries(kept.marks);
+      kept.files = Object.fromEntries(changed);
+      const { marks } = kept;
+      const isThere = ([name, flags]) => Object.keys(flags).every((flag) => marks[name]?.[flag]);
+      if (!before.every(isThere)) kept.mark(Object.fromEntries(before));
+      return true;
+    },
+    /** The names of the files that are not Glassformer's: the reader's code wrote them. */
+    get others() {
+      return Object.keys(kept.files).filter((name) => !OWN.test(name));
+    },
+    remove(name) {
+      remembered.delete(FILE + name);
+      try {
+        localStorage.removeItem(OURS + FILE + name);
+      } catch {
+        // it was not kept
       }
     },
     file: (name) => kept.read(FILE + name),

@@ -16,6 +16,10 @@
   const OPENED = `${FILE} was opened. The exercises now use its functions.`;
   const SAME = `This is the ${FILE} that this browser already has.`;
   const BEFORE = `You have replaced functions in ${FILE}. Its earlier versions can be downloaded, too:`;
+  const others = (many) =>
+    `Code that you ran on a practice page has left ${many === 1 ? "a file" : `${many} files`} in this browser. Every exercise finds` +
+    ` ${many === 1 ? "it" : "them"} in its folder.`;
+  const SHOWN = 10; // files, each with a button
   const NOT_OURS = "This is not a Python file with a function that an exercise could have written, so nothing was changed.";
 
   /** The text of a file in UTF-8, or nothing if it is in another encoding. */
@@ -54,8 +58,19 @@
       if (mine === null) return results.says(NO_FILE);
       download(FILE, mine);
       const before = Object.entries(kept.files).filter(([name]) => name.startsWith(OLD));
-      const saves = ([name, text]) => button(name.slice(OLD.length), () => download(name.replace("/", "_"), text));
-      if (before.length) results.offer(BEFORE, ...before.map(saves));
+      if (before.length) results.offer(BEFORE, ...before.map(([name]) => saves(name, name.slice(OLD.length))));
+    }
+
+    const saves = (name, label) => button(label, () => download(name.replaceAll("/", "_"), kept.file(name)));
+
+    function offerOthers() {
+      const names = kept.others;
+      const remove = button("Remove from this browser", () => {
+        for (const name of names) kept.remove(name);
+        results.clear();
+      });
+      const shown = names.slice(0, SHOWN).map((name) => saves(name, `Download ${name.slice(-40)}`));
+      if (names.length) results.offer(others(names.length), ...shown, remove);
     }
 
     async function open(file) {
@@ -75,6 +90,7 @@
 
     opens(top.querySelector("[data-do=open]"), FILE, ".py,text/x-python", open);
     acts(top, { download: save });
+    offerOthers();
   }
 
   start(); // all of this is deferred, so the page has been read

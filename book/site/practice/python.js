@@ -143,8 +143,9 @@
 
     #late() {
       const { late, files } = this.#asked;
+      const { panel, right = false, before = [] } = late;
       this.#end();
-      this.#finish("resolve", { panels: [late.panel], files, isLate: true, right: late.right ?? false });
+      this.#finish("resolve", { panels: [...before, panel], right, files, isLate: true });
       this.#start().catch(() => {}); // so that the next request finds it ready
     }
 

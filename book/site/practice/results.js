@@ -88,8 +88,16 @@
         told: (message) => isCurrent() && this.#hear(message),
       };
       try {
-        const answer = await this.#python.ask(() => this.#request(what), watch);
-        kept.files = answer.files;
+        let answer, sent;
+        const make = () => {
+          const made = this.#request(what);
+          sent = made.request.files;
+          return made;
+        };
+        do {
+          this.#empty(this.#output);
+          answer = await this.#python.ask(make, watch);
+        } while (!kept.take(answer.files, sent) && !answer.isLate); // the answer to files that another tab has changed is old
         if (isCurrent()) this.#answered(answer, what);
         return answer;
       } catch (error) {
