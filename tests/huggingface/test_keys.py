@@ -171,7 +171,7 @@ def test_every_rule_lets_pass_what_changes_nothing():
         (T5, {"is_gated_act": True}, "feed_forward_proj='relu' contradicts is_gated_act=True"),
         (T5_V1_1, {"dense_act_fn": "gelu"}, "feed_forward_proj='gated-gelu' contradicts dense_act_fn='gelu'"),
         (BERT, {"dtype": "float32", "torch_dtype": "float16"}, "dtype='float32' contradicts torch_dtype='float16'"),
-        (LLAMA_3_2, rope(1e4), "contradicts rope_parameters"),
+        (LLAMA_3_2, rope(5e5), "rope_scaling=.* contradicts rope_parameters="),
         (LLAMA_2, {"rope_theta": 5.0} | rope(1e4), "rope_theta=5.0 contradicts rope_parameters.rope_theta=10000.0"),
         (LLAMA_2, rope(1e4, type="linear", factor=2.0), "rope_type='default' contradicts type='linear'"),
         (QWEN2, {"layer_types": ["full_attention"] * 23}, "num_hidden_layers=24 contradicts .* layer_types=23"),
