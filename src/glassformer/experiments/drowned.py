@@ -13,9 +13,13 @@ from glassformer.train.recipe import Recipe
 
 METHODS = ("sinusoidal", "none", "learned")
 D_MODEL = 64
-ROOT = D_MODEL**0.5  # the factor of the 2017 paper
-SCALES = (1.0, 4.0, ROOT, 32.0)  # factors on the token vectors, which are drawn at 0.02
-STEPS = 400
+ROOT = D_MODEL**0.5  # the factor of the 2017 paper, whose token vectors were drawn at 1/ROOT
+# Factors on the token vectors, which are drawn at 0.02: at 32 they begin about as large as the sinusoids, at 50 as
+# large as in 2017.
+SCALES = (1.0, 4.0, ROOT, 32.0, 50.0)
+OTHERS = (("none", 1.0), ("learned", 1.0))
+STEPS = {400: (*(("sinusoidal", scale) for scale in SCALES), *OTHERS)}
+STEPS[2000] = tuple(run for run in STEPS[400] if run[1] not in (4.0, 50.0) and run[0] != "learned")
 SEEDS = (0, 1, 2)
 
 
@@ -61,12 +65,10 @@ EXPERIMENT = Experiment(
     question="How large must token vectors be before a model can read them through the sinusoids added to them?",
     measure=measure,
     runs=tuple(
-        {"positions": positions, "scale": scale, "steps": STEPS, "seed": seed}
+        {"positions": positions, "scale": scale, "steps": steps, "seed": seed}
+        for steps, kinds in STEPS.items()
         for seed in SEEDS
-        for positions, scale in (
-            *(("sinusoidal", scale) for scale in SCALES),
-            *((positions, 1.0) for positions in METHODS[1:]),
-        )
+        for positions, scale in kinds
     ),
     short={"steps": 150, "changes": ("data.validation=0.005", "data.test=0.005")},
 )
