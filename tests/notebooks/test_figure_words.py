@@ -38,7 +38,7 @@ def said_by(cell, section):
     """Returns those strings of a cell, or of its section, that are in the titles and descriptions of its figures."""
     html = " ".join(str(output.get("data", {}).get("text/html", "")) for output in cell.outputs)
     shown = re.findall(
-        r'<svg role="img" aria-label="([^"]*)"|<figcaption>(.*?)</figcaption>', html, re.DOTALL
+        r'<svg role="img" aria-label="([^"]*)"|<figcaption[^>]*>(.*?)</figcaption>', html, re.DOTALL
     )
     shown = [unescape(text) for text in chain.from_iterable(shown) if text]
     found = []
@@ -78,10 +78,14 @@ def in_code(cell):
 
 def printed(cell, *, figures=False):
     """Returns the numbers that a cell prints, and those in the labels of its figures if they are asked for."""
-    if not figures:
-        outputs = [output for output in cell.outputs if "<svg" not in str(output.get("data", ""))]
-        cell = nbformat.from_dict({**cell, "outputs": outputs})
-    return values(re.sub(r"<figcaption.*?</figcaption>", "", claims.printed(cell), flags=re.DOTALL))
+    outputs = [nbformat.from_dict(dict(output)) for output in cell.outputs]
+    for output in outputs:
+        if html := output.get("data", {}).get("text/html"):
+            if "<svg" in html and not figures:
+                html = ""
+            html = re.sub(r"<figcaption[^>]*>.*?</figcaption>", "", html, flags=re.DOTALL)
+            output["data"] = {**output["data"], "text/html": html}
+    return values(claims.printed(nbformat.from_dict({**cell, "outputs": outputs})))
 
 
 def values(text):
