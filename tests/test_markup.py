@@ -114,6 +114,12 @@ def test_a_count_before_a_list_or_table_is_that_of_its_items_or_rows(text):
 
 
 @TEXTS
+def test_a_percentage_is_written_without_a_space(text):
+    if text != "CHANGELOG.md":
+        assert re.findall(r".{0,20}\d %(?!\w)|.{0,20}\bper cent\b", prose(source(text))) == []
+
+
+@TEXTS
 def test_jupyterlab_shows_what_is_written(text):
     found, page = written(source(text)), shown(rendered(source(text)))
     assert page == found

@@ -522,7 +522,7 @@ def test_the_page_shows_what_counts():
     ]:
         for nats in parts.values():
             assert re.search(rf"\D{nats:.3f}\D", page)
-    assert "Of 7,305 days that it has never seen, it writes **7,304**, or 99.99 %" in page
+    assert "Of 7,305 days that it has never seen, it writes **7,304**, or 99.99%" in page
     assert card("shakespeare")["sample"]["text"].strip() in page
 
 

@@ -36,7 +36,7 @@ def section(card: dict[str, Any]) -> str:
         if card["averaged"]
         else "those of the last step",
         "made with": f"PyTorch {card['made_with']['torch']}, NumPy {card['made_with']['numpy']}",
-        "learned from": card["data"],
+        "learned from": card["data"].replace(" %", "%"),
     }
     return "\n".join(
         [
@@ -46,7 +46,7 @@ def section(card: dict[str, Any]) -> str:
             "",
             SHOWN[card["family"]](card),
             "What it cannot do:\n",
-            *(f"- {limit}" for limit in card["limits"]),
+            *(f"- {limit}".replace(" %", "%") for limit in card["limits"]),
             "",
         ]
     )
@@ -108,8 +108,8 @@ def shown_encoder(card: dict[str, Any]) -> str:
         [
             table(head, rows),
             COUNTED,
-            "As in training, the model has to predict 15 % of the characters. Of these, 80 % are covered, 10 % are "
-            "replaced by another character, and 10 % stay as they are, so the loss is not only about covered "
+            "As in training, the model has to predict 15% of the characters. Of these, 80% are covered, 10% are "
+            "replaced by another character, and 10% stay as they are, so the loss is not only about covered "
             "characters. "
             "Here are four passages with gaps (/ is the end of a line):\n",
             fenced("\n".join(lines)),
@@ -161,7 +161,7 @@ SHOWN = {"decoder": shown_decoder, "encoder": shown_encoder, "encoder-decoder": 
 
 def percent(share: float, digits: int = 1) -> str:
     """Writes a percentage as the book does."""
-    return f"{100 * share:.{digits}f} %"
+    return f"{100 * share:.{digits}f}%"
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
