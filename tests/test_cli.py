@@ -241,6 +241,37 @@ def test_generate_continues_the_prompt_alike_in_both_rooms(folder):
     assert outputs["scratch", 0][0] == tokenizer.decode(ids) + "\n"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows has neither pipes nor links for everyone")
+def test_what_has_the_name_of_a_models_file_but_is_none(folder, tmp_path):
+    for name, put, said in (
+        ("model.safetensors", Path.mkdir, "model.safetensors is a folder, not a file"),
+        ("model.safetensors", os.mkfifo, "model.safetensors is not a file: it is a pipe or a device"),
+        (
+            "model.safetensors",
+            lambda path: path.symlink_to("nowhere"),
+            "is a link to something that is missing",
+        ),
+        (
+            "config.json",
+            lambda path: path.symlink_to("nowhere"),
+            "config.json is a link to something that is missing",
+        ),
+        (
+            "config.json",
+            lambda path: path.symlink_to(path),
+            "config.json is a link to something that is missing",
+        ),
+    ):
+        place = tmp_path / "model"
+        shutil.copytree(folder, place)
+        (place / name).unlink()
+        put(place / name)
+        output, status = run("generate", place, "--prompt", "a")
+        assert (status, output.count("\n")) == (2, 1), output
+        assert said in output
+        shutil.rmtree(place)
+
+
 def test_a_tokenizer_whose_regular_expression_has_tried_enough(folder, tmp_path):
     """Every `a` may begin another group: 2**50 ways to read fifty of them, of which the library tries ten million."""
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
