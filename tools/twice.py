@@ -17,6 +17,7 @@ import time
 from collections.abc import Generator
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nbformat import NotebookNode
@@ -36,7 +37,7 @@ QUIET = ["-s", "-qq", "--no-header", "--tb=no", "--color=no", "--disable-warning
 class Twice:
     """A plugin of pytest that runs each cell again before the next, and prints a line for each fault."""
 
-    def pytest_collection_modifyitems(self, items: list[IPyNbCell]) -> None:
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Puts a second run after the first."""
         items[:] = [
             IPyNbCell.from_parent(
