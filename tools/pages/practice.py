@@ -82,8 +82,9 @@ DESIGN = {
     False: "This copy of the book has no Python for its pages, so the buttons that run or check your code do not work. "
     "You can still write your GPT in the field below and ask for hints. To have it checked, {elsewhere}.",
 }
-ON_BINDER = '<a href="{}">open this notebook on Binder</a>, or '
-IN_A_COPY = "open it in JupyterLab, which <code>make lab</code> starts in a copy of the project"
+ON_BINDER = '<a href="{}">open this notebook on Binder</a>, or in '
+HERE = "open this notebook in "
+IN_A_COPY = "JupyterLab, which <code>make lab</code> starts in a copy of the project"
 TO_ADD_PYTHON = " (If this copy is yours: <code>make python-for-the-page</code> and then <code>make book</code> add Python to it.)"
 TEXTAREA = """\
 <textarea class="practice-field" rows="{rows}" wrap="off" autocomplete="off" autocapitalize="off" spellcheck="false" \
@@ -196,8 +197,8 @@ def what_is_possible(words: dict[bool, str], repository: str | None, page: str, 
         page: the name of the page, such as ``notebooks/exercises/03-attention``.
         has_python: whether the site has Python for its practice pages.
     """
-    on_binder = ON_BINDER.format(escape(running.binder(repository, f"{page}.ipynb"))) if repository else ""
-    said = words[has_python].format(elsewhere=on_binder + IN_A_COPY)
+    where = ON_BINDER.format(escape(running.binder(repository, f"{page}.ipynb"))) if repository else HERE
+    said = words[has_python].format(elsewhere=where + IN_A_COPY)
     return said if has_python or repository else said + TO_ADD_PYTHON
 
 
