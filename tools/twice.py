@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ sys.path.append(str(ROOT))  # for `python tools/twice.py`, which has only tools/
 from tools import check  # noqa: E402
 
 RUNS = ("first", "second")
-LONGEST = 100  # characters of a line that a fault shows
+LONGEST = 80  # characters of a line that a fault shows, around the first that differs
 # Nothing is captured, and only `Twice` prints.
 QUIET = ["-s", "-qq", "--no-header", "--tb=no", "--color=no", "--disable-warnings", "-p", "no:cacheprovider"]
 
@@ -100,7 +100,11 @@ def difference(stored: list[NotebookNode], found: list[NotebookNode]) -> str:
             return f"raises {output.ename}: {output.evalue}".partition("\n")[0].rstrip(": ")
     for before, now in zip_longest(lines(stored), lines(found)):
         if before != now:
-            return f"stored {before!r:.{LONGEST}}, now {now!r:.{LONGEST}}"
+            same = len(
+                list(takewhile(lambda pair: pair[0] == pair[1], zip(before or "", now or "", strict=False)))
+            )
+            old, new = (line and line[max(0, same - LONGEST // 2) :][:LONGEST] for line in (before, now))
+            return f"stored {old!r}, now {new!r}"
     return ""
 
 

@@ -5,7 +5,7 @@ import sys
 
 import nbformat
 
-from tools import notebooks
+from tools import notebooks, twice
 
 FINE = ["seen = []", "ids = [1, 2]\nprint(1)", "import time\nprint(time.time())"]
 IGNORED = {FINE[2]}
@@ -52,6 +52,13 @@ def test_each_fault_is_told_in_a_line_also_where_only_a_later_cell_shows_it(tmp_
         f"{path}, code cell [6] `print(len(seen))`, first run: stored '1', now '2'",
         f"{path}, code cell [6] `print(len(seen))`, second run: stored '1', now '2'",
     ]
+
+
+def test_of_a_long_line_the_part_that_differs_is_told():
+    one, two = ([nbformat.v4.new_output("stream", text="a" * 300 + x + "b" * 300)] for x in "12")
+    assert "a1b" in twice.difference(one, two)
+    assert "a2b" in twice.difference(one, two)
+    assert len(twice.difference(one, two)) < 200
 
 
 def test_a_notebook_that_is_not_there_is_said():
