@@ -245,7 +245,7 @@ function render({ model, el }) {
         write(kept, "Your browser is storing the model …");
         const why = await offered.kept;
         if (mine !== run) return;
-        if (!why && run.step === Number(given.facts.steps)) isKept = offered.isKept;
+        if (run.step === Number(given.facts.steps)) isKept = offered.isKept;
         const here = offered.views ? `${offered.views === 1 ? "The view on this page that runs a GPT now shows" : "The views on this page that run a GPT now show"} it. ` : "";
         const there = `It is ready. ${here}You can ${here && "also "}choose it under the views of ${ELSEWHERE}: open “Model” there.`;
         const lost = `It is ready. ${here}But your browser does not keep it for other pages: ${why}. Save it as a file, and open the file there: open “Model” under a view.`;
