@@ -32,7 +32,9 @@ def test_a_stub_a_mistake_and_a_right_answer(page):
     assert page.files == {}
     wrong = page.ask(PLAIN)
     assert headlines(wrong) == ["attention.scores: not yet, 1 of 4 checks pass"]
-    assert any("The division by √d_head is missing" in text(spans) for _, spans in wrong["panels"][0]["lines"])
+    assert any(
+        "The division by √d_head is missing" in text(spans) for _, spans in wrong["panels"][0]["lines"]
+    )
     assert not wrong["right"]
     right = page.ask(RIGHT)
     assert headlines(right) == ["attention.scores: right, all 4 checks pass"]

@@ -85,7 +85,9 @@ DESIGN = {
 ON_BINDER = '<a href="{}">open this notebook on Binder</a>, or in '
 HERE = "open this notebook in "
 IN_A_COPY = "JupyterLab, which <code>make lab</code> starts in a copy of the project"
-TO_ADD_PYTHON = " (If this copy is yours: <code>make python-for-the-page</code> and then <code>make book</code> add Python to it.)"
+TO_ADD_PYTHON = (
+    " (If this copy is yours, <code>make python-for-the-page</code> and <code>make book</code> add it.)"
+)
 TEXTAREA = """\
 <textarea class="practice-field" rows="{rows}" wrap="off" autocomplete="off" autocapitalize="off" spellcheck="false" \
 aria-label="{label}" aria-describedby="practice-keys">{stub}</textarea>
