@@ -71,10 +71,10 @@
   };
 
   const perform = Search._performSearch;
-  Search._performSearch = (query, ...terms) => {
+  Search._performSearch = (query, ...sought) => {
     const { docnames, titles } = Search._index;
     const isOwn = (name, title) => !name.includes("#") && title.replace(/^\d+ · /, "").toLowerCase() === query.toLowerCase();
-    const found = perform(query, ...terms).map(([name, title, anchor, description, score, ...rest]) => {
+    const found = perform(query, ...sought).map(([name, title, anchor, description, score, ...rest]) => {
       const [page, section] = name.split("#");
       if (!section) return [page, title, anchor, description, score + (isOwn(name, title) ? OWN_TITLE : 0), ...rest];
       return [page, title, anchor || `#${section}`, titles[docnames.indexOf(page)], score, ...rest];

@@ -9,7 +9,7 @@ import base64
 import binascii
 from collections.abc import Iterator
 from math import ceil
-from typing import Any
+from typing import Any, TypeGuard
 
 from glassformer import _checks as checks
 
@@ -227,5 +227,5 @@ def _inserted(place: str, settings: dict[str, Any]) -> int:
     return sum(ids.get(name, 1) for name in names if isinstance(name, str))
 
 
-def _is_table(given: Any) -> bool:
+def _is_table(given: Any) -> TypeGuard[dict[str, dict[str, Any]]]:
     return isinstance(given, dict) and all(isinstance(value, dict) for value in given.values())

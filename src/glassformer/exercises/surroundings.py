@@ -69,7 +69,7 @@ def _in_bounds() -> Iterator[None]:
         for stream in (sys.stdin, sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, TypeError):  # none, or one that takes no attribute
                 if "close" not in vars(stream):
-                    stream.close = lambda: None
+                    setattr(stream, "close", lambda: None)  # noqa: B010 - a type checker knows better
                     after.callback(vars(stream).pop, "close", None)
         for name in ("SIGALRM", "SIGVTALRM", "SIGPROF"):  # of timers, which would end Python
             with contextlib.suppress(

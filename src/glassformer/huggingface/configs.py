@@ -243,14 +243,14 @@ LLAMA = Format(
 )
 MISTRAL = replace(
     LLAMA,
-    fields=LLAMA.fields | {"n_kv_heads": ("num_key_value_heads", 8)},
+    fields={**LLAMA.fields, "n_kv_heads": ("num_key_value_heads", 8)},
     must_be=(*LLAMAS, NO_BIASES, NO_FEEDFORWARD_BIASES),
     also=(*ALL_LLAMAS_READ, "sliding_window", "layer_types"),
     without_effect={"is_decoder": "these models are always decoders"},
 )
 QWEN2 = replace(
     LLAMA,
-    fields=LLAMA.fields | {"n_kv_heads": ("num_key_value_heads", 32)},
+    fields={**LLAMA.fields, "n_kv_heads": ("num_key_value_heads", 32)},
     must_be=(*LLAMAS, NO_FEEDFORWARD_BIASES),
     also=(*ALL_LLAMAS_READ, *WINDOWS),
     without_effect={
@@ -260,7 +260,7 @@ QWEN2 = replace(
 )
 QWEN3 = replace(
     QWEN2,
-    fields=QWEN2.fields | {"d_head": ("head_dim", 128)},
+    fields={**QWEN2.fields, "d_head": ("head_dim", 128)},
     also=(*QWEN2.also, "attention_bias"),
     without_effect={"is_decoder": "these models are always decoders"},
 )
@@ -359,6 +359,7 @@ def described(
     check_rules(given, (*RULES, *FORMATS[kind].must_be, *_scales(given)))
     unknown = unknown_keys(given)
     settings: dict[str, Any] = {}
+    config = None
     try:
         settings = _as_tables_say(given) | READERS[kind](given, () if state is None else state)
         for name in FLOATS:
@@ -373,13 +374,14 @@ def described(
         scaling = SCALINGS.get(settings.get("rope_scaling", "default"), {})
         raise ValueError(_in_their_words(str(error), FORMATS[kind], scaling)) from None
     check_known(given, unknown)
+    assert config is not None  # a file with unknown keys has just been refused
     return config
 
 
 def _one_name_each(given: Mapping[str, Any], form: Format) -> dict[str, Any]:
     """Returns the file with its usual names for keys that have several, after checking that they agree."""
     found = dict(given)
-    for alias, name in (form.aliases | {"torch_dtype": "dtype"}).items():
+    for alias, name in {**form.aliases, "torch_dtype": "dtype"}.items():
         value, other = (
             value.removeprefix("torch.") if isinstance(value, str) else value
             for value in (found.get(alias), found.get(name))

@@ -1,6 +1,7 @@
 """Runs a stage's checks on the reader's design, whatever the design does."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -200,7 +201,7 @@ def judge(
             return replace(verdict, status=WRONG, passed=passed, message=raised(error))
         return replace(verdict, status=RIGHT, passed=passed, remarks=tuple(own.remarks))
 
-    before, changed = replaced(), []
+    before, changed, threads = replaced(), [], set(threading.enumerate())
     try:
         with as_it_was() as changed:
             found = call_within(limit, run)
@@ -210,7 +211,7 @@ def judge(
         return replace(verdict, status=INTERRUPTED, passed=passed, message="you interrupted it.")
     found = replace(found, unseen=unseen)
     if found.status == WRONG:
-        found = replace(found, aside=tuple(altered(before, list(dict.fromkeys(changed)))))
+        found = replace(found, aside=tuple(altered(before, list(dict.fromkeys(changed)), threads)))
     return found
 
 
