@@ -151,10 +151,12 @@ def too_long(seconds: float, stopped: bool) -> str:
     return f"your function was still running after {seconds:g} s {what}"
 
 
-def altered(before: Sequence[str], changed: Sequence[str], threads: set[threading.Thread]) -> list[str]:
+def altered(
+    before: Sequence[str], changed: Sequence[str], threads: set[threading.Thread] | None = None
+) -> list[str]:
     """Lists the changes to the session before or during a wrong answer: they may be why it is wrong.
 
-    `threads` are those that were there before.
+    `threads` are those that were there before, if others should be told.
     """
     said = []
     if before:
@@ -165,7 +167,8 @@ def altered(before: Sequence[str], changed: Sequence[str], threads: set[threadin
     if changed:
         said.append(restored(changed))
     dummy = threading._DummyThread  # what Python calls a thread that `threading` has not started
-    if any(not isinstance(one, dummy) for one in set(threading.enumerate()) - threads):
+    new = set(threading.enumerate()) - threads if threads is not None else set()
+    if any(not isinstance(one, dummy) for one in new):
         said.append("Your function started a thread that is still running. Restart the kernel to end it.")
     return said
 

@@ -208,7 +208,7 @@ def judge(
     except OutOfTime as out:
         found = late(out.stopped)
     except KeyboardInterrupt:
-        return replace(verdict, status=INTERRUPTED, passed=passed, message="you interrupted it.")
+        return replace(verdict, status=INTERRUPTED, passed=passed, message="it was interrupted.")
     found = replace(found, unseen=unseen)
     if found.status == WRONG:
         found = replace(found, aside=tuple(altered(before, list(dict.fromkeys(changed)), threads)))
