@@ -1,7 +1,6 @@
 """Runs a stage's checks on the reader's design, whatever the design does."""
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -201,7 +200,7 @@ def judge(
             return replace(verdict, status=WRONG, passed=passed, message=raised(error))
         return replace(verdict, status=RIGHT, passed=passed, remarks=tuple(own.remarks))
 
-    before, changed, threads = replaced(), [], set(threading.enumerate())
+    before, changed = replaced(), []
     try:
         with as_it_was() as changed:
             found = call_within(limit, run)
@@ -211,7 +210,7 @@ def judge(
         return replace(verdict, status=INTERRUPTED, passed=passed, message="it was interrupted.")
     found = replace(found, unseen=unseen)
     if found.status == WRONG:
-        found = replace(found, aside=tuple(altered(before, list(dict.fromkeys(changed)), threads)))
+        found = replace(found, aside=tuple(altered(before, list(dict.fromkeys(changed)))))
     return found
 
 
