@@ -29,7 +29,8 @@ import transformers
 from playwright.sync_api import Page, sync_playwright
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from glassformer import huggingface, nn, scratch, shipped
+from glassformer import huggingface, nn, scratch
+from glassformer.chapters.ch11 import character_times
 from glassformer.config import ModelConfig
 from glassformer.experiments.recipes import LAST, time_of_a_step
 from glassformer.generate import generate
@@ -221,42 +222,16 @@ def training_here(rounds: int) -> tuple[str, float, float]:
 
 def one_character(rounds: int) -> list[Row]:
     """Measures what chapter 11 says of the time for a character: it goes into calls, and neither work nor weights."""
-    model, tokenizer = shipped.load()
-    config = model.config.replace(d_model=8, d_head=2, d_ff=16, dropout=0.0)
-    tiny = scratch.Transformer(config, generator=np.random.default_rng(0))
-    prompt = tokenizer.encode("A horse! a horse! my kingdom")
-    matrices = [
-        weight
-        for name, weight in model.named_parameters().items()
-        if weight.ndim == 2 and name != "token_embedding.weight"
-    ]
-    row = {len(weight): np.ones((1, len(weight)), np.float32) for weight in matrices}
-
-    def read(one: scratch.Transformer) -> None:
-        cache = one.new_cache(1, 100)
-        for _ in range(100):
-            one.head(one.hidden(prompt[None, :1], cache=cache))
-
-    def multiply() -> None:
-        for weight in matrices * 100:
-            row[len(weight)] @ weight
-
-    def write(cached: bool) -> Callable[[], object]:
-        return lambda: generate(model, prompt, 94, temperature=0, cache=cached)
-
-    ours, small, alone = take_turns(rounds, lambda: read(model), lambda: read(tiny), multiply)
-    without, with_cache = take_turns(rounds, write(False), write(True))
-    work, ratio = "one character, 4 × 128", without / with_cache
+    found = character_times.measure(rounds)
+    work, tiny, alone, ratio = (
+        "one character, 4 × 128",
+        found["tiny"] / found["model"],
+        found["products"] / found["model"],
+        found["without"] / found["with"],
+    )
     return [
-        Row(
-            work,
-            "a model 8 wide",
-            "our model",
-            f"{small / ours:.2f} of its time",
-            "≥ 0.3",
-            small / ours >= 0.3,
-        ),
-        slower(work, "products alone", "our model", alone / ours, 0.33),
+        Row(work, "a model 8 wide", "our model", f"{tiny:.2f} of its time", "≥ 0.3", tiny >= 0.3),
+        slower(work, "products alone", "our model", alone, 0.33),
         Row("94 characters", "no cache", "a cache", f"{ratio:.2f} times as long", "1 to 30", 1 < ratio < 30),
     ]
 
