@@ -197,14 +197,14 @@ def test_sinusoids_that_drown_the_token_vectors_are_doubted(changes, doubted):
 
 
 @pytest.mark.parametrize("d_model", [2, 64, 768])
-def test_the_factor_that_a_doubt_proposes_makes_both_equally_large(d_model):
+def test_the_factor_that_a_doubt_names_makes_both_equally_large(d_model):
     """Whatever the width: √d_model is the right factor only where embeddings are drawn at 1/√d_model."""
     config = ModelConfig(
         vocab_size=11, context_length=8, d_model=d_model, n_layers=1, n_heads=1, positions="sinusoidal"
     )
     [doubt] = doubts(config)
     assert doubt.startswith("embedding_scale=1 makes token vectors of size 0.02")
-    factor = float(doubt.partition("try model.embedding_scale=")[2])
+    factor = float(doubt.partition("larger model.embedding_scale (")[2].split()[0])
     assert factor * DRAWN_AT == pytest.approx(0.5**0.5, rel=0.005)
     assert doubts(config.replace(embedding_scale=factor)) == []
 
