@@ -218,8 +218,8 @@ def doubts(config: ModelConfig) -> list[str]:
     return [
         f"embedding_scale={config.embedding_scale:g} makes token vectors of size {size:.2g}, and the sinusoids added "
         f"to them have size {waves:.2g}: the model can hardly see its tokens and learns very slowly. Try a "
-        f"larger model.embedding_scale ({waves / DRAWN_AT:.3g} makes both equally large at first), and compare the sizes "
-        "again after some training, because token vectors grow"
+        f"larger model.embedding_scale ({waves / DRAWN_AT:.3g} makes both equally large at first), and compare the "
+        "sizes again after some training, because token vectors grow"
     ]
 
 
