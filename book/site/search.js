@@ -56,9 +56,18 @@
     return best;
   }
 
+  // Sphinx marks the words on whichever page is opened next. Only a page that was found shows them.
+  const MARKS = "sphinx_highlight_terms";
+  let marks = "";
+  document.addEventListener("click", ({ target }) => {
+    if (target.closest("#search-results a")) localStorage.setItem(MARKS, marks);
+  });
+
   const parse = Search._parseQuery;
   Search._parseQuery = (query) => {
     const [words, required, excluded, highlighted, objects] = parse(topic(query));
+    marks = localStorage.getItem(MARKS) ?? "";
+    localStorage.removeItem(MARKS);
     const meant = new Set([...required].map(nearest));
     const unknown = [...required].filter((word) => !meant.has(word));
     Documentation.TRANSLATIONS[FOUND] =

@@ -1,6 +1,7 @@
 """The command line: count a model's parameters, trace its shapes, generate text, train."""
 
 import contextlib
+import difflib
 import io
 import math
 import os
@@ -358,8 +359,11 @@ def train(
         Path | None, typer.Option(help="A text file in UTF-8; without it, the book's Shakespeare.")
     ] = None,
     recipe: Annotated[
-        str, typer.Option(help=f"What to train and how: {', '.join(RECIPES)}, or a TOML file.")
-    ] = "modern",
+        str | None,
+        typer.Option(
+            help=f"What to train and how: {', '.join(RECIPES)}, or a TOML file.", show_default="modern"
+        ),
+    ] = None,
     change: Annotated[
         list[str] | None,
         typer.Option(
@@ -417,12 +421,14 @@ def train(
         raise ValueError(
             f"--resume: {folder} has no run to continue: it has neither {RECIPE} nor a checkpoint"
         )
+    if goes_on and recipe is not None:
+        raise ValueError(f"--recipe {recipe} does not go with --resume: the run goes on with its own {kept}")
     changes = [
         *(change or []),
         *([] if text is None else [f"data.text={toml_value(str(text))}"]),
         *(f"training.{name}={value}" for name, value in flags.items() if value is not None),
     ]
-    source = kept if goes_on else recipe
+    source = kept if goes_on else recipe or "modern"
     # Nothing is wrong in the book's own recipes: a message then names the flag's own field.
     written = _recipe(source)
     with contextlib.nullcontext() if source in RECIPES else _about(source):
@@ -520,8 +526,10 @@ def _recipe(source: str | Path) -> str:
     try:
         return text_in(Path(source), BYTES["TOML"])
     except FileNotFoundError:
+        near = difflib.get_close_matches(str(source).lower(), RECIPES, n=1)
         raise ValueError(
             f"--recipe {source} is neither a file nor one of the book's recipes, {', '.join(RECIPES)}"
+            + (f"; did you mean {near[0]!r}?" if near else "")
         ) from None
 
 
@@ -545,6 +553,10 @@ def _opened(name: str, room: Room, ignore: Collection[str]) -> Opened:
 
     if name in shipped.NAMES:
         return _ours(*shipped.load(name, room=room.value))
+    if name.lower() in shipped.NAMES and not os.path.lexists(name):
+        raise ValueError(
+            f"{name} is neither a folder nor a model of the book; did you mean {name.lower()!r}?"
+        )
     if name.endswith(model_files.ENDING) and not Path(name).is_dir():
         config, tokenizer, weights, _ = model_files.load(name)
         return _ours(checkpoints.model_of(config, weights, room=room.value), tokenizer)
@@ -660,8 +672,8 @@ def _config(name: str, ignore: Collection[str] = ()) -> ModelConfig:
         if unknown:
             many = len(unknown) > 1
             typer.echo(
-                f"warning: {path}: {said(given, unknown)} {'are' if many else 'is'} not known here and may change "
-                f"what the model computes; the model is taken without {'them' if many else 'it'}",
+                f"warning: {checks.shown(str(path))}: {said(given, unknown)} {'are' if many else 'is'} not known here "
+                f"and may change what the model computes; the model is taken without {'them' if many else 'it'}",
                 err=True,
             )
         return config

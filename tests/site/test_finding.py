@@ -195,3 +195,16 @@ def test_search_shows_numbers(visit):
     arrived = visit("search.html?q=bucket")
     found = arrived.page.locator("#search-results li a")
     expect(found.filter(has_text="04 · Practice: putting order in").first).to_be_visible()
+
+
+def test_only_a_page_that_was_found_marks_the_words_of_a_search(visit):
+    page = visit("search.html?q=bucket").page
+    first = page.locator("#search-results li a").first
+    first.wait_for()
+    address = first.evaluate("link => link.href")
+    page.goto(address)
+    page.locator("article h1").wait_for()
+    expect(page.locator("article .highlighted")).to_have_count(0)
+    page.go_back()
+    first.click()
+    expect(page.locator("article .highlighted").first).to_be_attached()

@@ -251,6 +251,7 @@ def toml_of(name: str) -> str:
 
 def _parsed(change: str, parts: Sequence[str]) -> tuple[str, str, Any]:
     """Splits `training.steps=500` into a part, a field and a value: a number, true or false, or otherwise a word."""
+    change = change.strip("\r\n")  # of a script with Windows' line ends
     name, equals, value = change.partition("=")
     part, dot, field = name.strip().partition(".")
     if len(change.splitlines()) > 1:  # TOML would read the second line as another entry
@@ -265,6 +266,10 @@ def _parsed(change: str, parts: Sequence[str]) -> tuple[str, str, Any]:
         word = value.strip()
         if word[:1] + word[-1:] in ("[]", "{}"):  # no word, but a list or a table in which something is wrong
             raise
+        if word in ("True", "False"):  # as Python writes them
+            return part, field, word == "True"
+        if word.lstrip("+-").isdecimal() and len(word) < 300:
+            raise ValueError(f"{name.strip()}={word!r} is not a number as TOML writes it") from None
         return part, field, _too_large(word) or word
 
 
