@@ -118,3 +118,21 @@ def test_a_header_that_is_allowed_but_is_not_ours(tmp_path, change, said):
     for command in ("generate", "params", "trace"):
         output, status = run(command, path)
         assert (status, output.startswith(f"Error: {path} {said}")) == (2, True), output
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:12\n", "a pointer of Git LFS"),
+        (b"<!doctype html><html></html>", "a web page"),
+        (b"GGUF\x03\0\0\0\0\0\0\0", "a GGUF file"),
+        (b"PK\x03\x04\x14\0\0\0\x08\0", "a zip archive"),
+        (b"\x80\x02}q\0X\x01\0\0\0a", "a pickle"),
+        (b"\x08\x07\x12\x07pytorch\0", "a file of ONNX"),
+    ],
+)
+def test_what_a_file_is_in_truth_is_said(tmp_path, content, what):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(content)
+    output, status = run("params", path)
+    assert (status, output.startswith(f"Error: {path} is {what}")) == (2, True), output

@@ -161,6 +161,13 @@ REFUSED = {
     ),
     "an unknown setting of the model": (in_model(glue=1), "its model has 'glue', which BPE does not have"),
     "an unknown part": (json.dumps(BYTES | {"suffixes": []}), "it has no field 'suffixes'"),
+    "a config.json": ('{"model_type": "llama", "vocab_size": 40}', "it is a config.json"),
+    "a tokenizer_config.json": ('{"model_max_length": 5}', "it is a tokenizer_config.json"),
+    "a vocab.json": ('{"a": 0, "b": 1}', "it is a vocab.json"),
+    "a table that claims 4 GiB": (
+        with_part("normalizer", {"type": "Precompiled", "precompiled_charsmap": "/////wAA"}),
+        "its precompiled_charsmap says that 4,294,967,295 bytes follow, but has 2",
+    ),
     "an unknown setting of a token": (
         json.dumps(BYTES | {"added_tokens": [{"id": 1, "content": "a", "colour": 1}]}),
         "added_tokens has no field 'colour'",

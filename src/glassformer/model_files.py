@@ -23,11 +23,13 @@ from glassformer.scratch import Transformer
 from glassformer.text import BytePairTokenizer, CharTokenizer, tokenizer_from_json
 from glassformer.untrusted_files import (
     BYTES,
+    TENSORS,
     bytes_in,
     check_weights,
     decoded,
     is_of_another_version,
     json_object,
+    named,
 )
 
 ENDING = ".safetensors"
@@ -57,6 +59,8 @@ def load(path: str | os.PathLike) -> ModelFile:
     path = Path(path)
     content = bytes_in(path)
     length = int.from_bytes(content[:8], "little")
+    if length > len(content) and (what := named(content[:64])) not in ("", TENSORS):
+        raise ValueError(f"{path} is {what}")
     if BYTES["JSON"] < length <= len(content):
         raise ValueError(
             f"{path} is not a safetensors file: its header has {length} bytes, but at most {BYTES['JSON']} are allowed"

@@ -71,6 +71,17 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
 """The kinds of every part that the library has, and the settings that it reads."""
 
 OTHERS = ("version", "truncation", "padding", "added_tokens")  # the first three change no id: see `text`
+INSTEAD = (
+    ("model_type", "a config.json, which describes the model"),
+    ("weight_map", "the index that tells in which file each weight is"),
+    ("model_max_length", "a tokenizer_config.json, which has the settings and no vocabulary"),
+    ("tokenizer_class", "a tokenizer_config.json, which has the settings and no vocabulary"),
+    ("unk_token", "a special_tokens_map.json, which has no vocabulary"),
+    ("eos_token", "a special_tokens_map.json, which has no vocabulary"),
+    ("eos_token_id", "a generation_config.json, which says how texts are drawn"),
+)
+"""Keys by which files are known that are no tokenizer.json, and what they are."""
+
 OF_ADDED = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
 PLAIN_BPE = {
     "dropout": (None, 0),
@@ -98,6 +109,12 @@ def check(given: dict[str, Any]) -> None:
     Raises:
         ValueError: they are not. The message names the part.
     """
+    if "model" not in given:
+        for key, what in INSTEAD:
+            if key in given:
+                raise ValueError(f"it is {what}")
+        if given and all(type(value) is int for value in given.values()):
+            raise ValueError("it is a vocab.json, which has the vocabulary alone")
     checks.fields("it", given, (*PARTS, *OTHERS))
     for part in PARTS:
         growth, inserted = 1, 0
@@ -207,6 +224,10 @@ def _longest(table: str) -> int:
     except (binascii.Error, ValueError):
         return 1  # the library says so
     begins = 4 + int.from_bytes(content[:4], "little")
+    if begins > len(content) >= 4:  # the library would ask for that much memory
+        raise ValueError(
+            f"its precompiled_charsmap says that {begins - 4:,} bytes follow, but has {len(content) - 4:,}"
+        )
     return max(1, *map(len, content[begins:].split(b"\0")))
 
 

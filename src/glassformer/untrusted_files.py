@@ -9,6 +9,8 @@ import json
 import math
 import os
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources.abc import Traversable
 from typing import Any
 
@@ -53,8 +55,19 @@ TENSORS = "a file of weights (safetensors)"
 
 def seems(path: Traversable) -> str:
     """Returns what a file is by its first bytes, if it is something else than it seems by its name; otherwise ""."""
-    with path.open("rb") as file:
+    with reading(path), path.open("rb") as file:
         return named(file.read(64))
+
+
+@contextmanager
+def reading(path: Traversable) -> Iterator[None]:
+    """Makes an error of the system name the file: one that comes after it was opened names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise type(error)(error.errno, error.strerror, str(path)) from error
 
 
 def named(begin: bytes) -> str:
@@ -105,6 +118,8 @@ def json_object(text: str, name: str) -> dict[str, Any]:
     try:
         given = json.loads(text, parse_int=_whole, object_pairs_hook=once)
     except ValueError as error:
+        if not text.strip():
+            raise ValueError(f"{name} is empty") from None
         if what := named(text[:64].encode()):
             raise ValueError(f"{name} is not JSON but {what}") from None
         raise ValueError(f"{name} is not JSON: {error}") from None
@@ -153,23 +168,14 @@ def bytes_in(path: Traversable, at_most: int | None = None) -> bytes:
         ValueError: it is a device, or has more bytes, or more than there is memory, or becomes shorter meanwhile.
     """
     a_file(path)
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            if at_most is None:
-                checks.fits(str(path), size)
-            elif size > at_most:
-                raise ValueError(
-                    f"{path} is larger than {at_most:,} bytes, the most that such a file may have"
-                )
-            file.seek(0)
-            content = file.read(size)
-    except OSError as error:
-        if error.errno is None or error.filename is not None:
-            raise
-        raise type(error)(
-            error.errno, error.strerror, str(path)
-        ) from error  # a read that fails names no file
+    with reading(path), path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if at_most is None:
+            checks.fits(str(path), size)
+        elif size > at_most:
+            raise ValueError(f"{path} is larger than {at_most:,} bytes, the most that such a file may have")
+        file.seek(0)
+        content = file.read(size)
     if len(content) < size:
         raise ValueError(f"{path} became shorter while it was read: {size:,} bytes, then {len(content):,}")
     return content

@@ -12,7 +12,15 @@ from safetensors.numpy import load_file, save_file
 from typer.testing import CliRunner
 
 from glassformer.cli import app
-from glassformer.huggingface import config_from_hf, load, start_id, state_from_hf, stop_ids, unknown_keys
+from glassformer.huggingface import (
+    config_from_hf,
+    load,
+    start_id,
+    state_from_hf,
+    stop_ids,
+    tokenizer,
+    unknown_keys,
+)
 from glassformer.huggingface.configs import FORMATS
 from glassformer.huggingface.keys import GENERATION_HARMLESS, GENERATION_KEYS, RULES, WITHOUT_TYPE
 
@@ -170,7 +178,6 @@ def test_every_rule_lets_pass_what_changes_nothing():
         (T5, {"num_hidden_layers": 5}, "num_layers=6 contradicts num_hidden_layers=5"),
         (T5, {"is_gated_act": True}, "feed_forward_proj='relu' contradicts is_gated_act=True"),
         (T5_V1_1, {"dense_act_fn": "gelu"}, "feed_forward_proj='gated-gelu' contradicts dense_act_fn='gelu'"),
-        (BERT, {"dtype": "float32", "torch_dtype": "float16"}, "dtype='float32' contradicts torch_dtype='float16'"),
         (LLAMA_3_2, rope(5e5), "rope_scaling=.* contradicts rope_parameters="),
         (LLAMA_2, {"rope_theta": 5.0} | rope(1e4), "rope_theta=5.0 contradicts rope_parameters.rope_theta=10000.0"),
         (LLAMA_2, rope(1e4, type="linear", factor=2.0), "rope_type='default' contradicts type='linear'"),
@@ -367,6 +374,83 @@ def test_what_a_folder_is_in_truth_is_said(tmp_path, names, what):
         said, status = run(command, tmp_path)
         assert status == 2
         assert what in said
+
+
+@pytest.mark.parametrize(
+    ("given", "changes"),
+    [
+        (LLAMA_2, {"partial_rotary_factor": None}),
+        (LLAMA_2, {"rope_parameters": {"rope_type": "default", "type": None, "partial_rotary_factor": None}}),
+        (T5, {"is_gated_act": None, "tie_word_embeddings": None}),
+        (BERT, {"embedding_size": 768, "emb_size": 768, "dtype": "float32", "torch_dtype": "float16"}),
+        (GPT2, {"n_special": 0, "embedding_size": 768}),
+    ],
+    ids=["llama", "rope", "t5", "bert", "gpt2"],
+)
+def test_what_changes_nothing_is_not_refused(given, changes):
+    assert config_from_hf(given | changes) == config_from_hf(given)
+
+
+def test_a_file_with_code_of_its_own_is_refused_with_the_reason():
+    with pytest.raises(ValueError, match="auto_map names code of the file's own, which is never run"):
+        config_from_hf(GPT2 | {"auto_map": {"AutoModel": "mine.Model"}})
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"dim": 768, "n_layers": 6, "n_heads": 12, "sinusoidal_pos_embds": False}, "DistilBERT"),
+        ({"emb_dim": 2048, "dim": 2, "n_layers": 12, "n_heads": 16}, "XLM"),
+        ({"dim": 288, "n_layers": 6, "n_heads": 6, "multiple_of": 32}, "Meta"),
+        ({"block_size": 1024, "n_embd": 768, "n_layer": 12, "padded_vocab_size": 50304}, "LitGPT"),
+    ],
+)
+def test_settings_of_other_programs_are_told_apart(given, what):
+    with pytest.raises(ValueError, match=rf"^model_type is missing: .*{what}"):
+        config_from_hf(given)
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json", "tokenizer.json"])
+def test_a_link_to_nothing_is_said(put, name):
+    folder = put("gpt2")
+    (folder / name).unlink(missing_ok=True)
+    if name == "config.json":
+        with pytest.raises(FileNotFoundError, match=r"config\.json is missing$"):
+            load(folder)
+    (folder / name).symlink_to(name)
+    read = {"config.json": load, "generation_config.json": stop_ids, "tokenizer.json": tokenizer}[name]
+    with pytest.raises(FileNotFoundError, match=rf"/{name} is a link to something that is missing$"):
+        read(folder)
+
+
+@pytest.mark.parametrize(
+    ("names", "what"),
+    [
+        (["a/config.json", "b/config.json"], "a config.json is in .*/a$"),
+        (["snapshots/abc/config.json"], "a config.json is in .*/snapshots/abc$"),
+        (["CONFIG.JSON"], "its CONFIG.JSON must be written config.json$"),
+    ],
+)
+def test_where_a_model_is_instead_is_said(tmp_path, names, what):
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(FileNotFoundError, match=what):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.model", "vocab.txt"])
+def test_another_tokenizer_in_its_place_is_named(put, name):
+    folder = put("gpt2")
+    (folder / name).write_text("x")
+    with pytest.raises(
+        FileNotFoundError, match=rf"tokenizer\.json is missing, and its {name} is not read here"
+    ):
+        tokenizer(folder)
+
+
+def test_a_read_that_fails_names_the_file():
+    assert "/proc/self/mem" in run("params", "/proc/self/mem")[0]
 
 
 def test_a_path_of_windows_and_capitals(tmp_path):

@@ -112,6 +112,7 @@ GPT2 = Format(
         ("scale_attn_by_inverse_layer_idx", (False,), "every layer scales its scores alike here"),
         NO_CROSS_ATTENTION,
         NOT_CAUSAL,
+        ("n_special", (0, None), "there are no tokens beyond the vocabulary"),
         *NO_WINDOW,
         ONE_STACK,
     ),
@@ -122,6 +123,8 @@ GPT2 = Format(
         "num_attention_heads": "n_head",
         "num_hidden_layers": "n_layer",
         "n_ctx": "n_positions",
+        "embedding_size": "n_embd",
+        "emb_size": "n_embd",
     },
     without_effect={"is_decoder": "a GPT-2 is always a decoder"}
     | dict.fromkeys(
@@ -158,6 +161,7 @@ BERT = Format(
         *NO_WINDOW,
         ONE_STACK,
     ),
+    aliases={"embedding_size": "hidden_size", "emb_size": "hidden_size"},
     without_effect=dict.fromkeys(
         (
             "directionality",
@@ -201,6 +205,8 @@ T5 = Format(
         "num_attention_heads": "num_heads",
         "num_hidden_layers": "num_layers",
         "head_dim": "d_kv",
+        "embedding_size": "d_model",
+        "emb_size": "d_model",
     },
     without_effect={
         "is_decoder": "only one of the two stacks is a decoder, whatever the file says",
@@ -235,6 +241,7 @@ LLAMA = Format(
         "feedforward_bias": "mlp_bias",
     },
     must_be=(*LLAMAS, *NO_WINDOW),
+    aliases={"embedding_size": "hidden_size", "emb_size": "hidden_size"},
     also=(*ALL_LLAMAS_READ, "attention_bias", "mlp_bias"),
     without_effect={
         "is_decoder": "these models are always decoders",
@@ -381,11 +388,8 @@ def described(
 def _one_name_each(given: Mapping[str, Any], form: Format) -> dict[str, Any]:
     """Returns the file with its usual names for keys that have several, after checking that they agree."""
     found = dict(given)
-    for alias, name in {**form.aliases, "torch_dtype": "dtype"}.items():
-        value, other = (
-            value.removeprefix("torch.") if isinstance(value, str) else value
-            for value in (found.get(alias), found.get(name))
-        )
+    for alias, name in form.aliases.items():
+        value, other = found.get(alias), found.get(name)
         if value is not None and other is not None and value != other:
             raise contradiction(name, other, alias, value)
         if other is None and value is not None:
@@ -536,6 +540,8 @@ def _to_bert(config: ModelConfig) -> dict[str, Any]:
 
 def _from_t5(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
     checks.whole("d_model", given["d_model"])
+    if given.get("tie_word_embeddings") is None:  # null is as if it were absent
+        given = without(given, ["tie_word_embeddings"])
     head = _head(given, tied=True)
     _check_activation_of_t5(given)
     # The first T5 models tie their head and scale its input; version 1.1 does neither. Older files state the
@@ -553,7 +559,7 @@ def _check_activation_of_t5(given: Mapping[str, Any]) -> None:
     word = given.get(name, default)
     usual = "gelu_new" if word == "gated-gelu" else word.removeprefix("gated-")
     for derived, value in (("is_gated_act", word.startswith("gated-")), ("dense_act_fn", usual)):
-        if given.get(derived, value) != value:
+        if given.get(derived) not in (None, value):
             raise contradiction(name, word, derived, given[derived])
 
 
@@ -669,9 +675,9 @@ def _rope_in(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind not in tuple(SCALINGS):
         raise unsupported(given, where, f"known are {', '.join(SCALINGS)}")
-    if rope.get("type", kind) != kind:
+    if rope.get("type") not in (None, kind):
         raise contradiction("rope_type", kind, "type", rope["type"])
-    if rope.get("partial_rotary_factor", 1.0) != 1:
+    if rope.get("partial_rotary_factor") not in (None, 1):
         raise unsupported(given, where, "every head is rotated as a whole")
     outside = ["rope_theta"] + (["original_max_position_embeddings"] if kind in ("llama3", "yarn") else [])
     for name in outside:

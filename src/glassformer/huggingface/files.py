@@ -16,12 +16,13 @@ from glassformer.untrusted_files import (
     decoded,
     json_object,
     read_json,
+    reading,
     seems,
 )
 
 Shape = tuple[int, ...]
 
-CONFIG, GENERATION, WEIGHTS, INDEX, TOKENIZER = (
+READ = CONFIG, GENERATION, WEIGHTS, INDEX, TOKENIZER = (
     "config.json",
     "generation_config.json",
     "model.safetensors",
@@ -56,7 +57,7 @@ class Weights(Mapping):
                 raise ValueError(
                     f"{path} is not a complete safetensors file: {checks.shown(str(error), checks.MESSAGE)}"
                 ) from error
-            with open(path, "rb") as file:
+            with reading(path), open(path, "rb") as file:
                 header_length = int.from_bytes(file.read(8), "little")
                 if header_length > BYTES["JSON"]:
                     raise ValueError(
@@ -153,7 +154,21 @@ INSTEAD = (
 
 
 def instead(folder: Path) -> str:
-    """Returns what a folder is that lacks a file, by one that it has, as the end of a message; or ""."""
+    """Returns what a folder is that lacks a model's file, by what it has, as the end of a message; or ""."""
     names = sorted(path.name for path in folder.iterdir())
-    found = ((name, what) for ending, what in INSTEAD for name in names if name.endswith(ending))
-    return next((f"; its {checks.shown(name)} shows {what}" for name, what in found), "")
+    for name in names:
+        if name not in READ and name.lower() in READ:
+            return f"; its {checks.shown(name)} must be written {name.lower()}"
+    has_weights = WEIGHTS in names or INDEX in names
+    found = (
+        (name, what)
+        for ending, what in INSTEAD
+        for name in names
+        if name.endswith(ending) and not (has_weights and ending == ".safetensors")
+    )
+    if hint := next((f"; its {checks.shown(name)} shows {what}" for name, what in found), ""):
+        return hint
+    for pattern in (f"*/{CONFIG}", f"snapshots/*/{CONFIG}", f"*/snapshots/*/{CONFIG}"):
+        if CONFIG not in names and (deeper := next(iter(sorted(folder.glob(pattern))), None)):
+            return f"; a {CONFIG} is in {checks.shown(str(deeper.parent))}"
+    return ""

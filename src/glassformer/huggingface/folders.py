@@ -30,6 +30,16 @@ from glassformer.untrusted_files import read_json, seems, text_in
 
 TOKENIZER_BYTES = 128 * 1024**2  # four times the largest on the hub
 
+OTHER_TOKENIZERS = (
+    "tokenizer.model",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer_config.json",
+    TOKENIZER,
+)
+"""Files of tokenizers that a folder may have, perhaps in other capitals, without the one that is read."""
+
 PARAGRAPH = 1000  # characters
 
 OF_FILES = (".json", ".safetensors", ".toml", ".txt")
@@ -78,7 +88,7 @@ def load(
     checks.one_of("room", room, DTYPES)
     checks.one_of("dtype", dtype, DTYPES[room])
     folder = _folder(path_or_name)
-    given = without(read_json(folder / CONFIG), ignore) if (folder / CONFIG).exists() else None
+    given = without(read_json(folder / CONFIG), ignore) if os.path.lexists(folder / CONFIG) else None
     if given is not None and given.get("model_type") is None:
         raise ValueError(f"{folder / CONFIG}: {type_is_missing(given, tuple(FORMATS))}")
     weights = Weights(folder)
@@ -167,7 +177,12 @@ def tokenizer(path_or_name: str | os.PathLike) -> Any:
         ImportError: the package tokenizers is not installed; or a name was given, and huggingface_hub is not
         installed.
     """
-    path = _folder(path_or_name) / TOKENIZER
+    folder = _folder(path_or_name)
+    path = folder / TOKENIZER
+    if not os.path.lexists(path):
+        others = [each.name for each in folder.iterdir() if each.name.lower() in OTHER_TOKENIZERS]
+        hint = f", and its {checks.shown(min(others))} is not read here" if others else ""
+        raise FileNotFoundError(f"{path} is missing{hint}")
     return library_tokenizer(text_in(path, TOKENIZER_BYTES), str(path))
 
 
@@ -219,7 +234,7 @@ def _of_generation(folder: Path, ignore: Collection[str]) -> tuple[Path, dict[st
         vocab_size = needed(given, "vocab_size")
         checks.whole("vocab_size", vocab_size)
     path = folder / GENERATION
-    if not path.exists():
+    if not os.path.lexists(path):  # a link to nothing is there, and refused
         return config, given, vocab_size
     given = without(read_json(path), ignore)
     unknown = [
@@ -262,6 +277,10 @@ def _folder(path_or_name: str | os.PathLike) -> Path:
         what = seems(path)
         raise FileNotFoundError(
             f"path_or_name={name!r} is a file{f', {what}' if what else ''}: name the folder with {CONFIG} and {WEIGHTS}"
+        )
+    if re.match(r"[A-Za-z]+:/+\w", name) and not re.match(r"[A-Za-z]:", name):
+        raise FileNotFoundError(
+            f"path_or_name={name!r} is a web address: name the folder of the files, or the model as owner/name"
         )
     if re.search(OF_WINDOWS, name):
         raise FileNotFoundError(f"path_or_name={name!r} is a path as Windows writes it, and nothing is there")

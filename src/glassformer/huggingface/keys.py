@@ -97,7 +97,7 @@ RULES: tuple[Rule, ...] = (
     ("final_logit_softcapping", (None,), _NO_CAP),
     ("parallel_attn", (False, None), _SIDE_BY_SIDE),
     ("use_parallel_residual", (False, None), _SIDE_BY_SIDE),
-    ("partial_rotary_factor", (1,), _WHOLE_HEADS),
+    ("partial_rotary_factor", (1, None), _WHOLE_HEADS),
     ("rotary_pct", (1, None), _WHOLE_HEADS),
     ("rope_interleaved", (False, None), "the two numbers of a pair lie half a head apart"),
     ("use_mrope", (False, None), "positions are numbers, not places in an image"),
@@ -168,8 +168,11 @@ WITHOUT_TYPE: tuple[tuple[tuple[str, ...], str], ...] = (
      "config.json beside it describes the model"),
     (("global_step", "log_history"), "this is a trainer_state.json, the log of a training; the config.json beside it "
      "describes the model"),
-    (("dim", "n_layers", "n_heads"), "this is a params.json in the form of Meta's LLaMA, which leaves out sizes: take "
-     "the config.json of the same model from the hub"),
+    *((("dim", "n_layers", "n_heads", key), "this is a params.json in the form of Meta's LLaMA, which leaves out "
+      "sizes: take the config.json of the same model from the hub") for key in ("norm_eps", "multiple_of")),
+    (("sinusoidal_pos_embds",), "these are the settings of a DistilBERT, a family that is not read here"),
+    (("emb_dim", "n_heads"), "these are the settings of an XLM, a family that is not read here"),
+    (("padded_vocab_size",), "these are the settings of LitGPT, whose weights have other names"),
     (("n_vocab", "n_embd"), "this is OpenAI's hparams.json of a GPT-2: take the config.json of the same model from the "
      "hub"),
     (("block_size", "n_embd"), "these are the settings of nanoGPT, whose weights have other names and forms"),
@@ -259,10 +262,11 @@ def check_known(
     names = list(unknown)[:SHOWN]
     more = f" and {len(unknown) - len(names):,} more" if len(unknown) > len(names) else ""
     many = len(unknown) > 1
+    code = "auto_map names code of the file's own, which is never run: " if "auto_map" in names else ""
     options = " ".join(f"--ignore {checks.shown(name)}" for name in names)
     raise ValueError(
         f"{said(given, names)}{more} {'are' if many else 'is'} not known here and may change what {changes}: "
-        f"ignore={[checks.shown(name) for name in names]} reads the file without {'them' if many else 'it'} "
+        f"{code}ignore={[checks.shown(name) for name in names]} reads the file without {'them' if many else 'it'} "
         f"(on the command line: {options})"
     )
 

@@ -85,8 +85,8 @@ function typeIsMissing(given, { formats, withoutType }) {
 // The file with the usual names of keys that have several, which must agree.
 function oneNameEach(given, { aliases }) {
   const found = { ...given };
-  for (const [alias, name] of Object.entries({ ...aliases, torch_dtype: "dtype" })) {
-    const [value, other] = [alias, name].map((key) => get(found, key)).map((one) => (typeof one === "string" ? one.replace(/^torch\./, "") : one));
+  for (const [alias, name] of Object.entries(aliases)) {
+    const [value, other] = [alias, name].map((key) => get(found, key));
     if (value !== null && other !== null && !same(value, other)) contradict(name, other, alias, value);
     if (other === null && value !== null) found[name] = value;
   }
@@ -215,8 +215,8 @@ function ropeIn(given, field, { ropeBase, scalings, needed }) {
   if (!isObject(settings) || Object.values(settings).some(isObject)) unsupported(given, field, "it must be one object, for all layers");
   const kind = get(settings, "rope_type", get(settings, "type", "default"));
   if (!Object.keys(scalings).includes(kind)) unsupported(given, field, `known are ${Object.keys(scalings).join(", ")}`);
-  if (get(settings, "type", kind) !== kind) contradict("rope_type", kind, "type", settings.type);
-  if (!same(get(settings, "partial_rotary_factor", 1), 1)) unsupported(given, field, "every head is rotated as a whole");
+  if ((get(settings, "type") ?? kind) !== kind) contradict("rope_type", kind, "type", settings.type);
+  if (!same(get(settings, "partial_rotary_factor") ?? 1, 1)) unsupported(given, field, "every head is rotated as a whole");
   for (const name of ["rope_theta", ...(["llama3", "yarn"].includes(kind) ? ["original_max_position_embeddings"] : [])]) {
     const [inner, outer] = [get(settings, name), get(given, name)];
     if (inner !== null && outer !== null && !same(inner, outer)) contradict(name, outer, `${field}.${name}`, inner);
@@ -262,7 +262,7 @@ function checkActivation(given, [name, fallback]) {
   const word = get(given, name, fallback);
   const usual = word === "gated-gelu" ? "gelu_new" : word.replace(/^gated-/, "");
   for (const [derived, value] of [["is_gated_act", word.startsWith("gated-")], ["dense_act_fn", usual]]) {
-    if (!same(get(given, derived, value), value)) contradict(name, word, derived, given[derived]);
+    if (!same(get(given, derived) ?? value, value)) contradict(name, word, derived, given[derived]);
   }
 }
 
@@ -274,7 +274,9 @@ const READERS = {
     const has = kind !== "BertModel";
     return { head: has ? "tied" : "none", head_transform: has, head_bias: has, pooler: kind !== "BertForMaskedLM" };
   },
-  t5(given, tables) {
+  t5(file, tables) {
+    const given = { ...file };
+    if (get(given, "tie_word_embeddings") === null) delete given.tie_word_embeddings; // null is as if it were absent
     whole("d_model", given.d_model);
     const kind = head(given, tables, true);
     checkActivation(given, tables.formats.t5.activation);
