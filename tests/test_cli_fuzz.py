@@ -211,7 +211,7 @@ def test_flags(place, typed):
     check(*(paths.get(word, word) for word in typed), *recipe)
 
 
-USED_BY_BEAMS = {"--prompt", "--n-new", "--beams", "--room"}
+USED_BY_BEAMS = {"--prompt", "--n-new", "--beams", "--room", "--ignore"}
 
 
 @pytest.mark.parametrize("flag", sorted(FLAGS["generate"].keys() - USED_BY_BEAMS))

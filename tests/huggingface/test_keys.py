@@ -1,6 +1,7 @@
 """Tests that no key of a file is passed over in silence, and that strange files are told what they are."""
 
 import json
+import os
 import pickle
 import re
 
@@ -449,6 +450,7 @@ def test_another_tokenizer_in_its_place_is_named(put, name):
         tokenizer(folder)
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="only Linux has such a file")
 def test_a_read_that_fails_names_the_file():
     assert "/proc/self/mem" in run("params", "/proc/self/mem")[0]
 

@@ -411,7 +411,7 @@ def test_what_the_browser_does_not_keep_is_asked_for_before_the_reader_leaves(se
         "() => { IDBFactory.prototype.open = () => { throw new DOMException('', 'SecurityError') } }"
     )
     page.get_by_role("button", name="Start training").press("Enter")
-    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    expect(page.locator(".gf-says")).to_have_text(DONE)
     use = page.get_by_role("button", name="Use it in this book’s views")
     said = page.locator(".gf-lab-kept")
     use.press("Enter")
@@ -421,7 +421,7 @@ def test_what_the_browser_does_not_keep_is_asked_for_before_the_reader_leaves(se
     assert page.evaluate(LEAVES) is False  # the browser asks
     page.reload()
     page.get_by_role("button", name="Start training").press("Enter")
-    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    expect(page.locator(".gf-says")).to_have_text(DONE)
     use.press("Enter")
     expect(said).to_contain_text(
         "It is ready. You can choose it under the views of the first page and of chapters"
@@ -710,10 +710,10 @@ def test_what_was_asked_of_a_run_that_has_ended_is_not_asked_of_the_next(served)
     page = served(TrainingLab(**OWN))
     start = page.get_by_role("button", name="Start training")
     start.press("Enter")
-    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    expect(page.locator(".gf-says")).to_have_text(DONE)
     page.evaluate(DISCARDS)
     start.press("Enter")
-    expect(page.locator(".gf-says")).to_have_text(DONE, timeout=60_000)
+    expect(page.locator(".gf-says")).to_have_text(DONE)
     with page.expect_download():
         page.get_by_role("button", name="Save my model").press("Enter")
     expect(page.locator(".gf-lab-kept")).to_contain_text("Your browser has saved my-gpt-")
@@ -736,7 +736,7 @@ def test_a_worker_that_the_browser_has_ended_is_missed(served):
     page.evaluate(GONE)
     page.get_by_role("button", name="Start training").press("Enter")
     step = page.locator('.gf-lab-facts dt:text-is("Step") + dd')
-    expect(step).to_have_text(re.compile(r"^[1-9]"), timeout=60_000)
+    expect(step).to_have_text(re.compile(r"^[1-9]"))
     page.evaluate("window.worker.terminate()")
     expect(page.locator(".gf-says")).to_contain_text("The training has not answered for a while.")
     page.get_by_role("button", name="Save my model").press("Enter")

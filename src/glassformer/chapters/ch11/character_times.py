@@ -1,4 +1,4 @@
-"""Where the time for one character goes: into the products, or into the calls of functions around them?"""
+"""Measures where the time for one character goes: into the products, or into the calls of functions around them."""
 
 import json
 import platform
