@@ -208,7 +208,7 @@ def test_what_is_read_aloud_waits_until_the_hand_rests(mount):
           const says = document.querySelector(".gf-says");
           const drawing = document.querySelector(".gf-drawing");
           const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-          const cell = () => document.querySelector(".gf-numbers td").textContent;
+          const cell = () => document.querySelector(".gf-numbers tbody td").textContent;
           const told = [];
           new MutationObserver(() => told.push("label")).observe(drawing, { attributeFilter: ["aria-label"] });
           const seen = [];

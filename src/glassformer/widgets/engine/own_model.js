@@ -36,7 +36,7 @@ function become(given, isShown) {
 
 export function offer({ name, config, characters, tensors, facts }) {
   const blob = new Blob([written({ config, tokenizer: { characters }, tensors, facts })]);
-  const id = `${Date.now()} ${Math.random()}`;
+  const id = crypto.getRandomValues(new Uint32Array(4)).join(" ");
   become({ name, blob, id }, true);
   const { model } = page;
   const kept = stored("readwrite", (shelf) => shelf.put({ name: model.name, blob, id }, KEY)).then(() => keeps(id), reasonOf);
