@@ -339,7 +339,9 @@ def test_damaged_files_are_refused_by_name(damaged, file):
     flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
     for changed in (content[:-9], flipped, b"", content + b"\n{}"):
         path.write_bytes(changed)
-        with pytest.raises(ValueError, match=f"{file} (does not contain what was written|is not JSON|is empty)"):
+        with pytest.raises(
+            ValueError, match=f"{file} (does not contain what was written|is not JSON|is empty)"
+        ):
             load("dates")
     path.unlink()
     with pytest.raises(FileNotFoundError, match=f"{file} is missing"):
