@@ -108,6 +108,7 @@ def choose(page, content):
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Open a progress.json").click()
     chooser.value.set_files([{"name": "progress.json", "mimeType": "application/json", "buffer": content}])
+    expect(page.locator(".practice-says")).not_to_be_empty()  # said once the file has been read
 
 
 def test_a_notebooks_record_is_added_and_nothing_is_taken_away(visit):
