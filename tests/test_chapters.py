@@ -41,6 +41,15 @@ def test_chapters_are_numbered_in_order():
         assert one.question.endswith("?")
 
 
+@OF_A_CHAPTER
+def test_a_place_to_stop_that_a_chapter_promises_has_a_heading(one):
+    start, *rest = text_of(one).split("\n## ")
+    promised = re.search(r"place to stop|two sittings", start) is not None
+    stops = [part.count("\n### Halfway\n\n**This is a good place to stop for the day.** ") for part in rest]
+    assert sum(stops) == promised
+    assert sum(part.count("place to stop") for part in rest) == promised
+
+
 def test_a_chapters_files_are_named_by_its_number_and_title():
     assert chapter("04").name == "04-putting-order-in"
 
