@@ -30,7 +30,8 @@ STUB = "def scores(query, keys):\n    ...\n"
 LONG = "def softmax(a_name_that_is_long, another_name_that_is_long, a_third_name_that_is_long):\n    ...\n"
 CELLS = [
     new_markdown_cell(
-        '# 03 · Practice: marbles\n\nTwo commands:\n\n- `check("attention.scores", scores)` tests your function.\n- `hint(…)`'
+        "# 03 · Practice: marbles\n\nTwo commands:\n\n"
+        '- `check("attention.scores", scores)` tests your function.\n- `hint(…)`'
     ),
     new_code_cell(SETUP),
     new_markdown_cell('## 1 · Scores\n\n*★ · a paper · stuck? `hint("attention.scores")`*'),

@@ -253,7 +253,11 @@ def test_a_value_is_written_as_in_the_file(reader):
 def test_files_of_another_kind_are_named_as_in_python(reader, tmp_path):
     assert reader("signs") == [[sign.decode("latin-1"), what] for sign, what in untrusted_files.SIGNS]
     for sign, what in untrusted_files.SIGNS[:6]:
-        content = sign.swapcase() + b"\x02\x04\xff" + bytes(100) if sign[:1] == b"<" else sign + b"\x02\x04\xff" * 40
+        content = (
+            sign.swapcase() + b"\x02\x04\xff" + bytes(100)
+            if sign[:1] == b"<"
+            else sign + b"\x02\x04\xff" * 40
+        )
         assert reader("refusal", one(content)) == f"m.safetensors is {what}"
         assert python_says(tmp_path / "m.safetensors", content) in (
             f"m.safetensors is {what}",

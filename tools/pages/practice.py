@@ -59,7 +59,8 @@ PAGE = """\
 <p class="practice-here">{here}</p>
 <p>What you write stays in your browser. On this page, buttons take the place of JupyterLab’s commands: if a text says \
 <code>hint(…)</code>, press <strong>Hint</strong>.</p>
-<p id="practice-keys">In a field, {enter}<kbd>Tab</kbd> indents a line. To leave the field by keyboard, press <kbd>Esc</kbd> and then <kbd>Tab</kbd>.</p>
+<p id="practice-keys">In a field, {enter}<kbd>Tab</kbd> indents a line. To leave the field by keyboard, press \
+<kbd>Esc</kbd> and then <kbd>Tab</kbd>.</p>
 <div class="practice-buttons">
 <button type="button" data-do="download">Download my_transformer.py</button>
 <button type="button" data-do="open">Open a my_transformer.py</button>
@@ -70,15 +71,15 @@ PAGE = """\
 EXERCISES = {
     True: "You can do the exercises right here: your browser runs Python itself. Write your code in the fields below "
     f'and press <strong>Check</strong>. <a href="{_PROGRESS}">Your progress</a> lists what you have done.',
-    False: "This copy of the book has no Python for its pages, so it cannot run or check your code. You can still write "
-    "in the fields below and ask for hints and answers. To have your code checked, {elsewhere}.",
+    False: "This copy of the book has no Python for its pages, so it cannot run or check your code. You can still "
+    "write in the fields below and ask for hints and answers. To have your code checked, {elsewhere}.",
 }
 DESIGN = {
     True: "You can write your GPT right here, in NumPy: your browser runs Python itself. Put all of its code into the "
     "one field below, and press <strong>Check</strong> at the stage that you are working on. PyTorch does not run in a "
     "browser: to use it, and to train on a text of your own, {elsewhere}.",
-    False: "This copy of the book has no Python for its pages, so it cannot run or check your code. You can still write "
-    "your GPT in the field below and ask for hints. To have it checked, {elsewhere}.",
+    False: "This copy of the book has no Python for its pages, so it cannot run or check your code. You can still "
+    "write your GPT in the field below and ask for hints. To have it checked, {elsewhere}.",
 }
 ENTER = "<kbd>Ctrl</kbd> + <kbd>Enter</kbd> {} your code, and "  # where the page has Python
 ON_BINDER = '<a href="{}">open this notebook on Binder</a>, or in '
