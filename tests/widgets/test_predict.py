@@ -254,6 +254,24 @@ def test_in_a_notebook_without_that_button_it_names_the_heading(mount):
     assert view.says.endswith("Open the heading “Count them” below to see the rest.")
 
 
+def test_an_answer_is_there_when_the_reader_comes_back_and_is_none_to_another_question(tab, page, mount):
+    blank = page.content()
+    page.route("https://book.example/", lambda route: route.fulfill(body=blank, content_type="text/html"))
+
+    def again(**changes):
+        page.goto("https://book.example/")
+        tab[1].clear()  # to ask for this page is no trouble
+        return mount(asked(CHOICE | changes))
+
+    view = again()
+    view.control("everywhere").check()
+    show(view)
+    assert again().says.startswith("You said “everywhere”")
+    assert again(question="Where does it look now?").says == ""
+    page.evaluate("localStorage.clear()")
+    page.unroute("https://book.example/")
+
+
 # --- the table ---
 
 
