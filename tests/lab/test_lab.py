@@ -436,6 +436,7 @@ def test_show_unfolds_what_follows_a_prediction_and_it_is_remembered(lab, page, 
     notebook.shoot("predict")
 
     view.get_by_role("button", name="Forget my answer").click()
+    view.get_by_role("button", name="Forget it for good").click()
     expect(comment).to_be_hidden()
     view.get_by_role("button", name="Just show me").click()
     expect(comment).to_be_visible()

@@ -159,6 +159,7 @@ def test_coming_back_finds_the_answer_and_the_open_fold_before_the_view_is_drawn
     expect(fold(again)).to_have_attribute("open", "")
     expect(fold(again, "colour")).not_to_have_attribute("open", "")
     jar(again).get_by_role("button", name="Forget my answer").press("Enter")
+    jar(again).get_by_role("button", name="Forget it for good").press("Enter")
     expect(fold(again)).not_to_have_attribute("open", "")
     again.reload()
     jar(again).get_by_label("Your number").wait_for()

@@ -29,7 +29,10 @@ SETUP = 'import numpy as np\n\nnames = ["<b>", "&"]'
 STUB = "def scores(query, keys):\n    ...\n"
 LONG = "def softmax(a_name_that_is_long, another_name_that_is_long, a_third_name_that_is_long):\n    ...\n"
 CELLS = [
-    new_markdown_cell("# 03 · Practice: marbles"),
+    new_markdown_cell(
+        "# 03 · Practice: marbles\n\nTwo commands:\n\n"
+        '- `check("attention.scores", scores)` tests your function.\n- `hint(…)`'
+    ),
     new_code_cell(SETUP),
     new_markdown_cell('## 1 · Scores\n\n*★ · a paper · stuck? `hint("attention.scores")`*'),
     new_code_cell(f'{STUB}\n\nscores = check("attention.scores", scores)'),
@@ -97,7 +100,13 @@ def small(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("GLASSFORMER_PYTHON", raising=False)
-        return build(root, write, PAGE)
+        site = build(root, write, PAGE)
+    page = site / f"{PAGE}.html"
+    without = page.read_text(encoding="utf-8")
+    page.with_name("without-python.html").write_text(without, encoding="utf-8")
+    has = without.replace('class="practice-page"', 'class="practice-page" data-python')
+    page.write_text(has, encoding="utf-8")
+    return site
 
 
 @pytest.fixture(scope="module")
@@ -248,14 +257,26 @@ def test_the_top_says_what_this_copy_can_do(words, repository, has_python):
     assert ("make lab" in said) == leads_on
 
 
-def test_the_top_is_true_before_a_reader_types(visit, small):
-    expect(visit().locator(".practice-here")).to_contain_text("has no Python for its pages")
-    built = (small / f"{PAGE}.html").read_text(encoding="utf-8")
-    copy = small / f"{PAGE}-with-python.html"
-    copy.write_text(
-        built.replace('class="practice-page"', 'class="practice-page" data-python'), encoding="utf-8"
-    )
-    from_disk = visit(url=copy.as_uri())
+def test_a_copy_without_python_offers_what_it_can_do_and_asks_for_nothing_that_is_missing(visit, instead):
+    page = visit({}, url=instead[0] + PAGE.rpartition("/")[0] + "/without-python.html")
+    expect(page.locator(".practice-here")).to_contain_text("has no Python for its pages")
+    expect(page.locator("#practice-keys")).not_to_contain_text("Enter")
+    place = first(page)
+    said = place.get_by_role("button").all_inner_texts()
+    assert said == ["Hint", "Show the answer", "Start over"]
+    edit(place, "mine").press("Control+Enter")
+    expect(place).to_contain_text("has no Python for its pages")
+    assert [url for url in page.asked if "/python/" in url] == []
+
+
+def test_the_commands_of_jupyterlab_are_shown_where_no_button_takes_their_place(visit):
+    for scripts in (True, False):
+        found = visit(java_script_enabled=scripts).locator("main li:has-text('tests your function')")
+        expect(found).to_be_visible(visible=not scripts)
+
+
+def test_the_top_is_true_from_disk(visit, small):
+    from_disk = visit(url=(small / f"{PAGE}.html").as_uri())
     expect(from_disk.locator(".practice-here")).to_contain_text("a page that was opened from disk")
 
 
@@ -682,6 +703,11 @@ def test_files_that_code_has_left_can_be_downloaded_and_removed_and_ours_stay(vi
         press(top, "Download runs/first/log.json")
     assert download.value.suggested_filename == "runs_first_log.json"
     press(top, "Remove from this browser")
+    press(top, "Keep them")
+    press(top, "Remove from this browser")
+    expect(top.get_by_role("button", name="Keep them")).to_be_focused()
+    assert page.evaluate("names => names.every((n) => localStorage[`glassformer.file: ${n}`])", names)
+    press(top, "Remove them")
     expect(top.locator(".practice-offer")).to_have_count(0)
     left = page.evaluate(
         "() => Object.keys(localStorage).filter((key) => key.startsWith('glassformer.file: ')).sort()"

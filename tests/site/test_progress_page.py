@@ -182,6 +182,8 @@ def test_with_nothing_done_there_is_nothing_to_download(visit):
 def test_it_is_accessible_and_fits_a_phone(visit):
     page = visit({"glassformer.file: progress.json": RECORD}, viewport={"width": 360, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    wide = "all => all.filter((one) => one.scrollWidth > one.clientWidth).length"
+    assert page.locator(".practice-table").evaluate_all(wide) == 0  # the state is in view
     assert axe_violations(page) == []
     for theme in ("light", "dark"):
         page.evaluate("theme => (document.documentElement.dataset.theme = theme)", theme)

@@ -406,6 +406,7 @@ def quiz(shown, state):
             if not question.get("multiple"):
                 assert ("Right" in told) == bool(option.get("correct"))
     shown.root.get_by_role("button", name="Start again").press("Enter")
+    shown.root.get_by_role("button", name="Forget my answers").press("Enter")
     expect(shown.root.locator(".gf-feedback")).to_have_text([""] * len(state["questions"]))
 
 

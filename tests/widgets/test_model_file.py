@@ -13,7 +13,7 @@ from close import SINGLE, assert_close
 from own_models import CHARACTERS, SIZES, in_a_file, in_one_file, small, trained
 from safetensors.numpy import save
 
-from glassformer import checkpoints, model_files, onepage, shipped, text
+from glassformer import checkpoints, model_files, onepage, shipped, text, untrusted_files
 from glassformer.config import ModelConfig
 from glassformer.widgets.engine.model import source_of
 from glassformer.widgets.kit.modules import needed, read
@@ -22,6 +22,7 @@ PAGE = """async ([modules, loader]) => {
   const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
   const file = await link(modules.slice(0, -1));
   const engine = await link(modules.slice(0, modules.findIndex(({ name }) => name === "transformer") + 1));
+  const untrusted = await link(modules.slice(0, modules.findIndex(({ name }) => name === "untrusted") + 1));
   const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const textOf = (bytes) => {
     let text = "";
@@ -33,6 +34,7 @@ PAGE = """async ([modules, loader]) => {
     webkitRelativePath: path.includes("/") ? path : "",
     size: size ?? bytes.length,
     arrayBuffer: async () => bytes.slice().buffer,
+    slice: (start, end) => new Blob([bytes.slice(start, end)]),
   });
   const open = (files) => file.opened(files.map(asFile));
   const tried = async (files) => {
@@ -47,6 +49,7 @@ PAGE = """async ([modules, loader]) => {
   const decoded = (files) => files.map(({ bytes, ...more }) => ({ bytes: bytesOf(bytes), ...more }));
   window.asked = {
     defaults: () => file.DEFAULTS,
+    signs: () => untrusted.SIGNS,
     refusal: (files) => tried(decoded(files)),
     async opened(files, ids) {
       const { name, config, characters, tensors, facts } = await open(decoded(files));
@@ -245,6 +248,28 @@ def test_a_value_is_written_as_in_the_file(reader):
         'd_model="16" must be a whole number'
     )
     assert "has the field 'd_model' twice in one object" in reader("refusal", one(HOSTILE["a field twice"]))
+
+
+def test_files_of_another_kind_are_named_as_in_python(reader, tmp_path):
+    assert reader("signs") == [[sign.decode("latin-1"), what] for sign, what in untrusted_files.SIGNS]
+    for sign, what in untrusted_files.SIGNS[:6]:
+        content = (
+            sign.swapcase() + b"\x02\x04\xff" + bytes(100)
+            if sign[:1] == b"<"
+            else sign + b"\x02\x04\xff" * 40
+        )
+        assert reader("refusal", one(content)) == f"m.safetensors is {what}"
+        assert python_says(tmp_path / "m.safetensors", content) in (
+            f"m.safetensors is {what}",
+            f"model='m.safetensors' is {what}",
+        )
+        assert reader("refusal", [file("model.bin", content)]) == f"model.bin is {what}"
+        folder = [file(name, content) for name in ("config.json", "tokenizer.json", "model.safetensors")]
+        assert reader("refusal", folder) == f"config.json is not text but {what}"
+    page = b"\xef\xbb\xbf \n<!doctype HTML><html></html>"
+    folder = [file(name, page) for name in ("config.json", "tokenizer.json", "model.safetensors")]
+    assert reader("refusal", folder).startswith("config.json is not JSON but a web page")
+    assert reader("refusal", one(struct.pack("<Q", 0x80) + bytes(200))).endswith("does not begin with {")
 
 
 def test_files_that_are_no_model_are_refused(reader):

@@ -201,6 +201,12 @@ def test_all_views_of_a_page_show_the_same_model(mount, file, tmp_path):
     expect(summary(first)).to_have_text("Model: yours, my-gpt")
     first.rest()
     first.root.get_by_role("button", name="Forget my model").click()
+    expect(line(first)).to_contain_text("It cannot be brought back. Save a copy first")
+    first.root.get_by_role("button", name="Save a copy of my model").focus()
+    expect(line(first)).not_to_contain_text("It cannot be brought back.")
+    expect(summary(first)).to_have_text("Model: yours, my-gpt")
+    first.root.get_by_role("button", name="Forget my model").click()
+    first.root.get_by_role("button", name="Forget it for good").click()
     for w in (first, second, late):
         expect(summary(w)).to_have_text("Model: the book’s")
         expect(line(w).get_by_role("radio", include_hidden=True).first).not_to_be_visible()
@@ -413,6 +419,7 @@ def test_it_is_there_on_the_next_page_until_it_is_forgotten(site, file):
     own.get_by_label("my-gpt").check()
     expect(own.locator(".gf-own-said")).to_contain_text("This view shows my-gpt")
     own.get_by_role("button", name="Forget my model").click()
+    own.get_by_role("button", name="Forget it for good").click()
     expect(own.locator("summary")).to_have_text("Model: the book’s")
     own = site(tab, "three")
     expect(own.get_by_role("button", name="Open your own model …")).to_be_visible()
@@ -449,6 +456,7 @@ def test_what_the_browser_does_not_keep_is_not_said_to_be_kept(site, file, why):
     offers(own, file)
     expect(own).to_contain_text(f"Your browser does not keep it for other pages: {why}.")
     own.get_by_role("button", name="Forget my model").click()
+    own.get_by_role("button", name="Forget it for good").click()
     expect(own.locator("summary")).to_have_text("Model: the book’s")
     expect(site(tab, "two").locator("summary")).to_have_text("Model: the book’s")
 
@@ -475,6 +483,7 @@ def test_a_tab_forgets_only_its_own_model(site, file, tmp_path):
     offers(ours, file)
     offers(site(second, "two"), in_a_file(tmp_path, small(1), "another.safetensors"))
     ours.get_by_role("button", name="Forget my model").click()
+    ours.get_by_role("button", name="Forget it for good").click()
     expect(ours.locator(".gf-own-said")).to_have_text(
         "This page has forgotten it. Your browser still keeps another, which you have opened in another tab."
     )

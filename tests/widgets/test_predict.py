@@ -184,6 +184,7 @@ def test_change_keeps_the_answer_and_forget_does_not(mount, kind):
     show(view)
     assert view.get("committed") == before
     view.root.get_by_role("button", name="Forget my answer").press("Enter")
+    view.root.get_by_role("button", name="Forget it for good").press("Enter")
     assert (view.get("committed"), view.get("shown")) == ([], False)
 
 
@@ -251,6 +252,24 @@ def test_in_a_notebook_without_that_button_it_names_the_heading(mount):
     view.root.evaluate(NEXT_CELL, "")
     view.root.get_by_role("button", name="Just show me").press("Enter")
     assert view.says.endswith("Open the heading “Count them” below to see the rest.")
+
+
+def test_an_answer_is_there_when_the_reader_comes_back_and_is_none_to_another_question(tab, page, mount):
+    blank = page.content()
+    page.route("https://book.example/", lambda route: route.fulfill(body=blank, content_type="text/html"))
+
+    def again(**changes):
+        page.goto("https://book.example/")
+        tab[1].clear()  # to ask for this page is no trouble
+        return mount(asked(CHOICE | changes))
+
+    view = again()
+    view.control("everywhere").check()
+    show(view)
+    assert again().says.startswith("You said “everywhere”")
+    assert again(question="Where does it look now?").says == ""
+    page.evaluate("localStorage.clear()")
+    page.unroute("https://book.example/")
 
 
 # --- the table ---

@@ -142,7 +142,15 @@ def test_checking_nothing_says_what_to_do(quiz):
 
 def test_start_again(quiz):
     quiz.control("The weights.").check()
-    quiz.root.get_by_role("button", name="Start again").press("Enter")
+    again = quiz.root.get_by_role("button", name="Start again")
+    again.press("Enter")
+    sure = quiz.root.get_by_role("button", name="Forget my answers")
+    expect(sure).to_be_focused()
+    sure.blur()
+    expect(again).to_be_visible()  # the question is taken back
+    assert marks(quiz, 0) != ["", "", ""]
+    again.press("Enter")
+    sure.press("Enter")
     assert quiz.says == "2 questions, none answered yet."
     assert feedback(quiz, 0) == [""]
     assert marks(quiz, 0) == ["", "", ""]
@@ -154,6 +162,7 @@ def test_starting_again_right_after_a_choice_takes_it_back(quiz):
     quiz.root.evaluate("""root => {
       root.querySelector("input").click();
       [...root.querySelectorAll("button")].find((button) => button.textContent === "Start again").click();
+      document.activeElement.click(); // it asks first
     }""")
     quiz.settle()
     assert quiz.root.locator("input:checked").count() == 0
@@ -205,6 +214,7 @@ def test_start_again_forgets_what_the_browser_kept(again):
     view = again()
     view.control("The weights.").check()
     view.root.get_by_role("button", name="Start again").press("Enter")
+    view.root.get_by_role("button", name="Forget my answers").press("Enter")
     view.settle()
     assert again().says == "2 questions, none answered yet."
     assert view.page.evaluate("localStorage.length") == 0

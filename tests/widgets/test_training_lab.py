@@ -299,6 +299,10 @@ def test_it_pauses_steps_and_goes_back_to_the_same_losses(lab):
     once, mean = shown.losses(), shown.fact("Mean loss").inner_text()
     shown.view.control("Checkpoint of step").select_option("250")
     shown.button("Go back").press("Enter")
+    expect(shown.line).to_contain_text(
+        "You have not saved this model of 260 steps, and going back discards it."
+    )
+    shown.button("Discard the later steps").press("Enter")
     shown.pauses_at(250)
     expect(shown.line).to_have_text("Back at step 250: everything later is discarded. Go on from here.")
     expect(shown.button("Go back")).to_be_focused()

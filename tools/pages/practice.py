@@ -57,10 +57,10 @@ MORE_LINES = 3  # of a field, below its stub: room to write
 PAGE = """\
 <div class="practice-page" data-chapter="{chapter}" data-setup="{setup}"{python}>
 <p class="practice-here">{here}</p>
-<p>What you write stays in your browser. The commands below are those of JupyterLab. On this page, buttons take their \
-place: if a text says <code>hint(…)</code>, press <strong>Hint</strong>.</p>
-<p id="practice-keys">In a field, <kbd>Ctrl</kbd> + <kbd>Enter</kbd> {enter} your code, and <kbd>Tab</kbd> indents a \
-line. To leave the field by keyboard, press <kbd>Esc</kbd> and then <kbd>Tab</kbd>.</p>
+<p>What you write stays in your browser. On this page, buttons take the place of JupyterLab’s commands: if a text says \
+<code>hint(…)</code>, press <strong>Hint</strong>.</p>
+<p id="practice-keys">In a field, {enter}<kbd>Tab</kbd> indents a line. To leave the field by keyboard, press \
+<kbd>Esc</kbd> and then <kbd>Tab</kbd>.</p>
 <div class="practice-buttons">
 <button type="button" data-do="download">Download my_transformer.py</button>
 <button type="button" data-do="open">Open a my_transformer.py</button>
@@ -71,17 +71,17 @@ line. To leave the field by keyboard, press <kbd>Esc</kbd> and then <kbd>Tab</kb
 EXERCISES = {
     True: "You can do the exercises right here: your browser runs Python itself. Write your code in the fields below "
     f'and press <strong>Check</strong>. <a href="{_PROGRESS}">Your progress</a> lists what you have done.',
-    False: "This copy of the book has no Python for its pages, so <strong>Check</strong> and <strong>Try it</strong> "
-    "do not work. You can still write in the fields below and ask for hints and answers. To have your code checked, "
-    "{elsewhere}.",
+    False: "This copy of the book has no Python for its pages, so it cannot run or check your code. You can still "
+    "write in the fields below and ask for hints and answers. To have your code checked, {elsewhere}.",
 }
 DESIGN = {
     True: "You can write your GPT right here, in NumPy: your browser runs Python itself. Put all of its code into the "
     "one field below, and press <strong>Check</strong> at the stage that you are working on. PyTorch does not run in a "
     "browser: to use it, and to train on a text of your own, {elsewhere}.",
-    False: "This copy of the book has no Python for its pages, so the buttons that run or check your code do not work. "
-    "You can still write your GPT in the field below and ask for hints. To have it checked, {elsewhere}.",
+    False: "This copy of the book has no Python for its pages, so it cannot run or check your code. You can still "
+    "write your GPT in the field below and ask for hints. To have it checked, {elsewhere}.",
 }
+ENTER = "<kbd>Ctrl</kbd> + <kbd>Enter</kbd> {} your code, and "  # where the page has Python
 ON_BINDER = '<a href="{}">open this notebook on Binder</a>, or in '
 HERE = "open this notebook in "
 IN_A_COPY = "JupyterLab, which <code>make lab</code> starts in a copy of the project"
@@ -210,8 +210,13 @@ def _add_top(app: Sphinx, chapter: str, first: tuple[Any, str], words: dict[bool
     has_python = package.python() is not None
     here = what_is_possible(words, repository, app.env.docname, has_python=has_python)
     python = " data-python" * has_python
+    enter = ENTER.format(enter) * has_python
     html = PAGE.format(chapter=chapter, setup=escape(setup), here=here, enter=enter, python=python)
-    cell.parent.insert(cell.parent.index(_commands(cell)), place(html=html))
+    commands = _commands(cell)
+    for one in commands:
+        one["classes"].append("practice-cell")
+    at = commands[0] if commands else cell
+    at.parent.insert(at.parent.index(at), place(html=html))
 
 
 def _add_capstone(cells: Sequence[tuple[Any, str]]) -> None:
@@ -281,12 +286,12 @@ def _hide_command(section: nodes.Element, name: str) -> None:
             return
 
 
-def _commands(first: nodes.container) -> nodes.Node:
-    """Returns the sentence that introduces a notebook's commands, or the first cell if no list of them is above it."""
+def _commands(first: nodes.container) -> list[Any]:
+    """Returns the list of a notebook's commands above its first cell, after the sentence that introduces it."""
     for sentence, listed in pairwise(first.parent.children):
-        if isinstance(listed, nodes.bullet_list):
-            return sentence
-    return first
+        if isinstance(listed, nodes.bullet_list) and "check(" in listed[0].astext():
+            return [sentence, listed]
+    return []
 
 
 def _cells(doctree: nodes.document) -> Iterator[tuple[Any, str]]:

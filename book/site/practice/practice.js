@@ -19,6 +19,7 @@
   const others = (many) =>
     `Code that you ran on a practice page has left ${many === 1 ? "a file" : `${many} files`} in this browser. Every exercise finds` +
     ` ${many === 1 ? "it" : "them"} in its folder.`;
+  const GONE = "Once removed, they cannot be brought back. Remove all of them?";
   const SHOWN = 10; // files, each with a button
   const NOT_OURS = "This is not a Python file with a function that an exercise could have written, so nothing was changed.";
 
@@ -37,8 +38,9 @@
   function start() {
     const top = document.querySelector(".practice-page");
     const { chapter, setup, python: has } = top.dataset;
-    if (has !== undefined && location.protocol === "file:") top.querySelector(".practice-here").textContent = Python.FROM_DISK;
-    const python = new Python({ chapter, setup });
+    const hasPython = has !== undefined;
+    if (hasPython && location.protocol === "file:") top.querySelector(".practice-here").textContent = Python.FROM_DISK;
+    const python = new Python({ chapter, setup, has: hasPython });
     const results = new Results(top);
     const warning = h("p", { class: "practice-note", role: "status" });
     top.append(warning);
@@ -65,12 +67,21 @@
 
     function offerOthers() {
       const names = kept.others;
-      const remove = button("Remove from this browser", () => {
+      const remove = () => {
         for (const name of names) kept.remove(name);
         results.clear();
+      };
+      const ask = button("Remove from this browser", () => {
+        results.clear();
+        const keep = button("Keep them", () => {
+          results.clear();
+          offerOthers();
+        });
+        results.offer(GONE, button("Remove them", remove), keep);
+        keep.focus();
       });
       const shown = names.slice(0, SHOWN).map((name) => saves(name, `Download ${name.slice(-40)}`));
-      if (names.length) results.offer(others(names.length), ...shown, remove);
+      if (names.length) results.offer(others(names.length), ...shown, ask);
     }
 
     async function open(file) {

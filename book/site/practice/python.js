@@ -25,7 +25,8 @@
   const problem = (words, details = "") => Object.assign(new Error(words), { details });
 
   /** Throws a problem that a reader can do something about, if Python cannot be loaded here. */
-  async function mustBeThere() {
+  async function mustBeThere(has) {
+    if (!has) throw problem(NO_PYTHON); // without asking for files that are not there
     if (location.protocol === "file:") throw problem(FROM_DISK);
     let answer;
     try {
@@ -39,7 +40,7 @@
 
   class Python {
     static FROM_DISK = FROM_DISK;
-    #about; // { chapter, setup } of the page
+    #about; // { chapter, setup } of the page, and whether the site `has` Python for it
     #worker = null;
     #started = null; // a promise, as long as there is a worker or one is being started
     #isReady = false;
@@ -95,7 +96,7 @@
 
     async #boot(life) {
       try {
-        await mustBeThere();
+        await mustBeThere(this.#about.has);
         if (life !== this.#life) throw problem(STOPPED);
         await new Promise((resolve, reject) => this.#employ(resolve, reject));
         this.#isReady = true;

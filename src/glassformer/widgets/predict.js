@@ -1,7 +1,7 @@
 // A question that takes an answer before it shows what came out. What came out takes the place of the inputs. It may be higher
 // or lower than they are; nothing above it moves, and below it the fold opens at the same moment.
 
-import { button, card, grouped, h, onChange, uniqueId, write } from "./kit/kit.js";
+import { button, card, grouped, h, onChange, risky, uniqueId, write } from "./kit/kit.js";
 import { quoted, rich } from "./kit/rich.js";
 
 // --- numbers and words -----------------------------------------------------------------------------------------------
@@ -363,10 +363,15 @@ function render({ model, el }) {
       "div",
       { class: "gf-buttons" },
       button("Change my answer", () => ask({})),
-      button("Forget my answer", () => {
-        setFold(el, name, false);
-        ask({ committed: [] });
-      }),
+      risky(
+        "Forget my answer",
+        "Forget it for good",
+        () => {
+          setFold(el, name, false);
+          ask({ committed: [] });
+        },
+        { isLost: () => model.get("committed").length > 0 },
+      ),
     ),
   );
   root.append(form, result);

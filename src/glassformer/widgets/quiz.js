@@ -1,6 +1,6 @@
 // Questions with instant feedback. The options are native radio buttons (or check boxes) in a fieldset.
 
-import { button, card, h, onChange, uniqueId } from "./kit/kit.js";
+import { button, card, h, onChange, risky, uniqueId } from "./kit/kit.js";
 import { quoted, rich } from "./kit/rich.js";
 
 const rightOnes = (question) => question.options.flatMap((option, i) => (option.correct ? [i] : []));
@@ -149,11 +149,16 @@ function render({ model, el }) {
         answer(model.get("answers").map((tries, i) => (i === q ? [...tries, choice] : tries))),
       ),
     );
-    const again = button("Start again", () => {
-      cards.forEach((question) => question.forget());
-      answer(model.get("questions").map(() => []));
-      show();
-    });
+    const again = risky(
+      "Start again",
+      "Forget my answers",
+      () => {
+        cards.forEach((question) => question.forget());
+        answer(model.get("questions").map(() => []));
+        show();
+      },
+      { isLost: () => !unanswered(model.get("answers")) },
+    );
     const foot = h("div", { class: "gf-foot" }, line, again);
     root.replaceChildren(...[...root.children].slice(0, 2), ...cards.map(({ element }) => element), foot);
     show();

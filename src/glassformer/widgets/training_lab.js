@@ -1,5 +1,5 @@
 // A GPT that learns in the page. See training_lab.py. What trains is in engine/training.js.
-import { button, fixed, frame, grouped, h, hold, plural, put, redrawing, setAll, uniqueId, write } from "./kit/kit.js";
+import { button, fixed, frame, grouped, h, hold, plural, put, redrawing, risky, setAll, uniqueId, write } from "./kit/kit.js";
 import { reasonOf, weightsFor } from "./engine/weights.js";
 import { BREAKS, isOwn, nearestGuess, settingsOf, setup, sizeOf } from "./engine/training_setup.js";
 import { visible } from "./engine/model.js";
@@ -113,28 +113,42 @@ function render({ model, el }) {
   const startButton = button("Start training", () => start());
   startButton.classList.add("gf-lab-start");
   const about = h("p", { class: "gf-lab-about" });
-  let isWarned = false; // that a new training discards this model
-  const calmly = (act) => () => {
-    isWarned = false;
+  let warning = ""; // that this model would be lost
+  const then = (act) => () => {
     act();
     drawn.ask();
   };
-  const goOn = button("Pause", calmly(() => (run.is === "running" ? run.pause() : run.go())));
-  const one = button("One step", calmly(() => run.oneStep()));
+  const discards = (label, sure, act, words, isLost = () => true) =>
+    risky(label, sure, act, {
+      asks(is) {
+        warning = is ? words() : "";
+        if (is) run.pause();
+        drawn.ask();
+      },
+      isLost: () => run.step > 0 && !isKept() && run.is !== "diverged" && isLost(),
+    });
+  const goOn = button("Pause", then(() => (run.is === "running" ? run.pause() : run.go())));
+  const one = button("One step", then(() => run.oneStep()));
   const checkpoints = h("select", { id: uniqueId() });
-  const back = button("Go back", calmly(() => checkpoints.value !== "" && run.back(Number(checkpoints.value))));
-  const anew = button("New training", () => {
-    isWarned = !isWarned && run.step > 0 && !isKept() && run.is !== "diverged";
-    if (isWarned) {
-      run.pause();
-      return drawn.ask();
-    }
-    run.stop();
-    run = null;
-    trouble = "";
-    draw();
-    startButton.focus();
-  });
+  const back = discards(
+    "Go back",
+    "Discard the later steps",
+    then(() => checkpoints.value !== "" && run.back(Number(checkpoints.value))),
+    () => `You have not saved this model of ${stepsOf(run.step)}, and going back discards it. Save it below, or press “Discard the later steps” to go back.`,
+    () => checkpoints.value !== "" && Number(checkpoints.value) < run.step,
+  );
+  const anew = discards(
+    "New training",
+    "Discard the model",
+    () => {
+      run.stop();
+      run = null;
+      trouble = "";
+      draw();
+      startButton.focus();
+    },
+    () => `You have not saved this model of ${stepsOf(run.step)}, and a new training discards it. Save it below, or press “Discard the model” to begin anew.`,
+  );
   const player = h(
     "div",
     { class: "gf-lab-player" },
@@ -260,7 +274,6 @@ function render({ model, el }) {
   function keep({ config, characters, tensors, step }) {
     const name = `my-gpt-${step}-steps${isBroken() ? `-${begun.broken}` : ""}`;
     const act = wanted.shift();
-    isWarned = false;
     const areFinite = Object.values(tensors).every(({ data }) => data.every(Number.isFinite));
     if (areFinite) act?.({ config, characters, tensors, facts: { steps: String(step) } }, name);
     else write(kept, "Some numbers of this model are not finite any more, so nothing can run it. Go back to a checkpoint first.");
@@ -294,7 +307,7 @@ function render({ model, el }) {
       return `This GPT begins with random weights. ${task}${lines} Where will the loss end? Give your guess, and start.`;
     }
     const { step } = run;
-    if (isWarned) return `You have not saved this model of ${stepsOf(step)}, and a new training discards it. Save it below, or press “Discard the model” to begin anew.`;
+    if (warning) return warning;
     if (run.isSilent) return "The training has not answered for a while. Perhaps your browser has ended it, and then its model is lost. If it does not go on soon, begin a new training.";
     if (run.is === "preparing") return "Drawing random weights …";
     if (run.wentBack) return `Back at step ${grouped(step)}: everything later is discarded. Go on from here.`;
@@ -411,7 +424,6 @@ function render({ model, el }) {
       const end = run.judged === null ? "" : ` Done: a loss of ${fixed(run.judged, 2)} on the held-out text; more below.`;
       write(about, `${plural(n_layers, "block")}, ${d_model} wide${count}; ${isOwn(chosen) ? "your text" : "Shakespeare"}.${change}${where}${slow}${end}`);
       write(goOn, run.is === "running" ? "Pause" : "Go on");
-      write(anew, isWarned ? "Discard the model" : "New training");
       put(goOn, { "aria-disabled": run.isOver || !["running", "paused"].includes(run.is) });
       put(one, { "aria-disabled": run.isOver || run.is !== "paused" });
       const there = run.checkpoints.filter((each) => each <= run.step || run.is === "diverged");

@@ -171,7 +171,7 @@ def test_scale_and_mask_by_keyboard(mount):
         (
             "none",
             ["weights", 4, 1],
-            "Weight that “horse” gives to “kingdom”: e^2.65 = 14.18 out of 20.18 in its row, which is 0.70.",
+            "Weight that “horse” gives to “kingdom”: e^2.6517 = 14.18 out of 20.18 in its row, which is 0.70.",
         ),
         (
             "before",
@@ -182,7 +182,7 @@ def test_scale_and_mask_by_keyboard(mount):
         (
             "after",
             ["outputs", 0, 0],
-            "Output of “my”, first number: 0.02·0.0 + 0.00·5.0 + 0.00·0.0 + 0.00·0.0 + 0.00·1.0 = 0.00. "
+            "Output of “my”, first number: 0.0221·0.0 + 0.0000·5.0 + 0.0000·0.0 + 0.0000·0.0 + 0.0000·1.0 = 0.00. "
             "The weights of “my” sum to 0.02, not to 1, because the hidden words have kept their share.",
         ),
         (
@@ -219,6 +219,34 @@ def test_every_sum_that_is_said_is_true(mount):
         assert shown(w.says.rsplit(" = ", 1)[1].rstrip(".")) == pytest.approx(
             outputs[row, column], abs=0.00501
         )
+
+
+def test_readers_who_calculate_with_the_numbers_that_are_said_get_the_result_that_is_said(mount):
+    w = mount(AttentionCalculator())
+    numbers = lambda: [float(x) for x in re.findall(r"-?\d+\.\d+", w.says.replace("−", "-"))]  # noqa: E731
+    for row, column in itertools.product(range(5), range(5)):
+        w.set(cell=["weights", row, column])
+        score, power, total, weight = numbers()
+        assert f"{math.exp(score):.2f}" == f"{power:.2f}"
+        assert f"{power / total:.2f}" == f"{weight:.2f}"
+    for row, column in itertools.product(range(5), range(2)):
+        w.set(cell=["outputs", row, column])
+        *parts, output = numbers()
+        assert abs(np.dot(parts[::2], parts[1::2]) - output) < 0.0055
+    assert w.root.get_by_role("group", name="Scores, query · key / √2").is_visible()
+    w.set(scaled=False)
+    assert w.root.get_by_role("group", name="Scores, query · key", exact=True).is_visible()
+
+
+def test_on_a_phone_the_sum_is_in_view_wherever_the_reader_points(mount):
+    w = mount(AttentionCalculator(), width=390)
+    w.page.set_viewport_size({"width": 390, "height": 700})
+    for kind in ("q", "scores", "outputs"):
+        w.page.evaluate("() => scrollTo(0, 0)")
+        cell(w, kind, 0, 0).focus()
+        w.settle()
+        box = w.root.locator(".gf-says").bounding_box()
+        assert 0 <= box["y"] <= 700 - box["height"], kind
 
 
 @pytest.mark.parametrize(

@@ -286,6 +286,16 @@ def test_every_published_model_is_counted_to_the_digit(call):
         ("", "There is nothing to read yet"),
         ("Hello, I am prose.", r"This is not JSON: .* A config.json begins with { and ends with }\."),
         ('{"model_type": "gpt2",', "This is not JSON"),
+        ("<!doctype html><p>{}", "This is not JSON but a web page: download the file itself, "),
+        (
+            "version https://git-lfs.github.com/spec/v1",
+            "This is not JSON but a pointer of Git LFS in place of ",
+        ),
+        (
+            '{"vocab_size": 1, "rope": {"d": "\\"}"}, "vocab\\u005fsize": 2}',
+            r"This config\.json has the field 'vocab_size' twice in one object\.$",
+        ),
+        ('{"a": {"b": 1}, "c": [{"b": 1}, {"b": 2}], "d": "a", "b": 0}', "model_type is missing"),
         ("null", r"an object of fields, { … }, and this is null\."),
         ("[1, 2]", "this is a list"),
         ('"gpt2"', "this is a text"),

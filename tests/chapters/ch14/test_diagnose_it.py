@@ -288,7 +288,11 @@ def test_tests_cost_options_answer_and_the_review_says_it_all(mount, shoot):
         ["3", "–", "not answered", "0", "–"],
     ]
     shoot("diagnose-review")
+    before = w.saved()
     w.root.get_by_role("button", name="Start again").press("Enter")
+    w.settle()
+    assert w.saved() == before
+    w.root.get_by_role("button", name="Forget all tests and answers").press("Enter")
     w.settle()
     assert w.saved() == {"patient": 0, "ordered": [[]] * 3, "answers": [[]] * 3}
     assert result(w, "future") == ""

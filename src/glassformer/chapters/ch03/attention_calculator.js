@@ -39,6 +39,8 @@ export function related([kind, row, column]) {
 
 const sum = (xs) => xs.reduce((a, b) => a + b, 0);
 
+const exact = (x) => number(x, 4); // with digits enough for readers who calculate it again
+
 const pair = (row) => `(${row.map(plain).join(", ")})`;
 
 const ordinal = ["first", "second"];
@@ -73,7 +75,7 @@ export function sentence(state, { scores, weights, outputs }) {
   }
   if (kind === "weights") {
     const powers = scores[row].map(Math.exp);
-    const share = `e^${number(scores[row][column])} = ${number(powers[column])} out of ${number(sum(powers))}`;
+    const share = `e^${exact(scores[row][column])} = ${number(powers[column])} out of ${number(sum(powers))}`;
     const lead = `Weight that ${word} gives to ${other}: `;
     if (!later) return `${lead}${share} in its row, which is ${number(weights[row][column])}.${short(word, total)}`;
     return mask === "before"
@@ -81,7 +83,7 @@ export function sentence(state, { scores, weights, outputs }) {
       : `${lead}softmax gave it ${share}; then the mask set it to 0.${short(word, total)}`;
   }
   const handed = v.map((each) => each[column]);
-  const parts = products(weights[row], handed, number, plain);
+  const parts = products(weights[row], handed, exact, plain);
   return (
     `Output of ${word}, ${ordinal[column]} number: ${parts} = ${number(outputs[row][column])}.` +
     short(word, total)
@@ -113,7 +115,7 @@ const TRAITS = ["q", "k", "v", "scaled", "mask", "cell"];
 function render({ model, el }) {
   const view = frame(el, {
     title: "One head of attention with all its numbers",
-    hint: "Change a query, key or value: type a number, press ↑ or ↓, or drag sideways. Point at any other number to see how it is calculated.",
+    hint: "Change a query, key or value: type a number, press ↑ or ↓, or drag sideways. Point at any other number to see how it is calculated. The tables round their results to two decimals.",
   });
   const begun = Object.fromEntries(["q", "k", "v"].map((name) => [name, model.get(name)]));
   const send = (changes) => {
@@ -133,6 +135,7 @@ function render({ model, el }) {
     toggle(model, "scaled", { label: "Divide the scores by √d_head" }),
     h("div", { class: "gf-buttons" }, button("Restore the numbers", () => send(begun))),
   );
+  view.line.classList.add("gf-stays");
   view.drawing.setAttribute("role", "group"); // role="img" must not contain inputs
 
   const make = cellsOf();
@@ -154,6 +157,7 @@ function render({ model, el }) {
     });
 
   const cells = {};
+  const what = {}; // the words after each block's title
   const sums = ALL.map(() => h("span", { class: "gf-sum" }));
   function block(kind) {
     const { title, says, edit, role, size, across, sums: summed } = BLOCKS[kind];
@@ -168,7 +172,7 @@ function render({ model, el }) {
         "p",
         { class: "gf-panel-title" },
         h("strong", role ? { class: `gf-${role}` } : {}, title),
-        h("span", { class: "gf-what" }, ` ${says}`),
+        (what[kind] = h("span", { class: "gf-what" }, ` ${says}`)),
       ),
       h(
         "div",
@@ -192,6 +196,9 @@ function render({ model, el }) {
     const made = compute(state);
     const [chosen, row, column] = state.cell;
     const lit = related(state.cell);
+    const says = `${BLOCKS.scores.says}${state.scaled ? " / √2" : ""}`;
+    write(what.scores, ` ${says}`);
+    put(what.scores.closest("[role=group]"), { "aria-label": `${BLOCKS.scores.title}, ${says}` });
     for (const [kind, { edit, size }] of Object.entries(BLOCKS)) {
       for (const t of ALL) {
         for (const i of range(size)) {

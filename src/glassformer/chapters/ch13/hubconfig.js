@@ -1,6 +1,7 @@
 // Translates a config.json of Hugging Face into the names of ModelConfig, like huggingface/configs.py and with its tables,
 // which the view provides. It refuses the same files with the same messages. Nothing here touches the page.
 import { problem, resolved } from "../../widgets/engine/counting.js";
+import { namedText, twice } from "../../widgets/engine/untrusted.js";
 
 // --- as Python has it -----------------------------------------------------------------------------------------------
 
@@ -365,9 +366,13 @@ export function parsed(text) {
   try {
     given = JSON.parse(text);
   } catch (error) {
+    const what = namedText(text);
+    if (what) return { trouble: `This is not JSON but ${what}.` };
     const open = text.trim().startsWith("{") ? "" : " A config.json begins with { and ends with }.";
     return { trouble: `This is not JSON: ${error.message}.${open}` };
   }
+  const trouble = twice(text, "This config.json");
+  if (trouble) return { trouble: `${trouble}.` };
   if (isObject(given)) return { given };
   const [, kind] = KINDS.find(([holds]) => holds(given));
   return { trouble: `A config.json is an object of fields, { … }, and this is ${kind}.` };

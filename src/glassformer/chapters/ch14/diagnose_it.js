@@ -1,6 +1,6 @@
 // A clinic: one sick model at a time, tests that have a price, and possible causes with reasons. See diagnose_it.py.
 import { range } from "../../widgets/kit/maths.js";
-import { button, fixed, frame, h, hold, percent, put, redrawing, setAll, svg, uniqueId, write } from "../../widgets/kit/kit.js";
+import { button, fixed, frame, h, hold, percent, put, redrawing, risky, setAll, svg, uniqueId, write } from "../../widgets/kit/kit.js";
 import { unpacked } from "../../widgets/engine/model.js";
 import { cividis, legend, line, linear, paint, palette, roundNumbers, words, xAxis, yAxis } from "../../widgets/kit/plot.js";
 import { isRight, questionElement, score } from "../../widgets/quiz.js";
@@ -127,7 +127,12 @@ function render({ model, el }) {
   const previous = button("Previous", () => go(model.get("patient") - 1));
   const next = button("Next patient", () => go(model.get("patient") + 1));
   const who = h("span", { class: "gf-clinic-who" });
-  const again = button("Start again", () => setAll(model, { patient: 0, ordered: patients.map(() => []), answers: patients.map(() => []) }));
+  const again = risky(
+    "Start again",
+    "Forget all tests and answers",
+    () => setAll(model, { patient: 0, ordered: patients.map(() => []), answers: patients.map(() => []) }),
+    { isLost: () => [...model.get("ordered"), ...model.get("answers")].some((each) => each.length) },
+  );
   view.controls.append(h("div", { class: "gf-buttons" }, previous, next, who, again));
 
   // --- the parts

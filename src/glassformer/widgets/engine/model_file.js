@@ -13,6 +13,9 @@
 // The author of a file is unknown before it is read, so everything is checked before anything large is made from it.
 
 import { readTensors, refusal, weightsOf } from "./transformer.js";
+import { BEGIN, TENSORS, inJson, named, namedText, shown, twice } from "./untrusted.js";
+
+export { shown };
 
 export const FORMAT = "glassformer model 1";
 export const ENDING = ".safetensors";
@@ -28,13 +31,6 @@ function demand(is, words) {
   if (!is) throw new Refusal(words);
 }
 
-// A name or a value from outside in a sentence: shortened, and without control characters.
-export const shown = (given) => {
-  const text = typeof given === "string" ? given : inJson(given);
-  return (text.length > 100 ? `${text.slice(0, 50)} … ${text.slice(-50)}` : text).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, "�");
-};
-
-const inJson = (given) => JSON.stringify(given) ?? "undefined";
 const inMegabytes = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MB`;
 
 function parsed(text, name) {
@@ -42,32 +38,13 @@ function parsed(text, name) {
   try {
     found = JSON.parse(text);
   } catch {
-    throw new Refusal(`${name} is not JSON`);
+    const what = namedText(text);
+    throw new Refusal(`${name} is not JSON${what && ` but ${what}`}`);
   }
   demand(found !== null && typeof found === "object" && !Array.isArray(found), `${name} must be a JSON object of fields`);
-  const twice = fieldTwice(text);
-  demand(twice === null, `${name} has the field '${shown(twice)}' twice in one object`);
+  const trouble = twice(text, name);
+  demand(!trouble, trouble);
   return found;
-}
-
-// A field that an object in a JSON text has twice, of which JSON.parse would take the last; null if there is none.
-function fieldTwice(text) {
-  const around = []; // the fields of each object that has begun and not ended; null for a list
-  for (let i = 0; i < text.length; i++) {
-    if (text[i] === "{") around.push(new Set());
-    else if (text[i] === "[") around.push(null);
-    else if (text[i] === "}" || text[i] === "]") around.pop();
-    if (text[i] !== '"') continue;
-    const from = i;
-    while (text[++i] !== '"') if (text[i] === "\\") i++;
-    let next = i + 1;
-    while (" \t\r\n".includes(text[next])) next++;
-    if (text[next] !== ":") continue;
-    const [fields, field] = [around.at(-1), JSON.parse(text.slice(from, i + 1))];
-    if (fields.has(field)) return field;
-    fields.add(field);
-  }
-  return null;
 }
 
 // The first byte that is not of a text in UTF-8.
@@ -93,11 +70,13 @@ function decoded(given, name) {
   const bytes = new Uint8Array(given.buffer ?? given, given.byteOffset ?? 0, given.byteLength);
   const [first, second] = bytes;
   demand(!(first === 0xff && second === 0xfe) && !(first === 0xfe && second === 0xff), `${name} is in UTF-16, as its first two bytes show: save it in UTF-8`);
-  const zero = bytes.indexOf(0);
+  const [zero, what] = [bytes.indexOf(0), named(bytes)];
+  demand(zero < 0 || !what, `${name} is not text but ${what}`);
   demand(zero < 0, `${name} is not text: byte ${zero} is 0`);
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
+    demand(!what, `${name} is not text but ${what}`);
     const place = firstStrange(bytes);
     const is = bytes[place].toString(16).padStart(2, "0");
     throw new Refusal(`${name} is not in UTF-8: byte ${place} is 0x${is}. If it is text in another encoding, such as Latin-1, save it in UTF-8`);
@@ -208,6 +187,8 @@ function headerOf(file, name) {
   const bad = (words) => `${name} is not a safetensors file: ${words}`;
   demand(file.byteLength >= 8, bad("it is too short"));
   const length = Number(file.getBigUint64(0, true));
+  const what = length > file.byteLength ? named(new Uint8Array(file.buffer, file.byteOffset)) : "";
+  demand(what === "" || what === TENSORS, `${name} is ${what}`);
   demand(length <= file.byteLength - 8, bad(`its header has ${length} bytes, but only ${file.byteLength - 8} follow`));
   demand(length <= MOST_OF_JSON, bad(`its header has ${length} bytes, but at most ${MOST_OF_JSON} are allowed`));
   const bytes = new Uint8Array(file.buffer, file.byteOffset + 8, length);
@@ -387,6 +368,8 @@ export async function opened(given) {
   if (folders.length) return fromFolder(files, folders[0]);
   const weights = files.filter(({ name }) => name.toLowerCase().endsWith(ENDING));
   demand(weights.length < 2, `These are ${weights.length} files of weights: choose one of them, or all files of a folder`);
+  const what = weights.length === 0 && files.length === 1 ? named(new Uint8Array(await files[0].slice(0, BEGIN).arrayBuffer())) : "";
+  demand(!what, `${shown(files[0]?.name ?? "")} is ${what}`);
   demand(weights.length, "None of these files is a model: choose a .safetensors file that this book has saved, or all files of a folder made by glassformer train");
   return fromOneFile(weights[0]);
 }

@@ -13,7 +13,7 @@
 // The model is a file (model_file.js). This page keeps it in memory and, where the browser allows it, in IndexedDB, so that it is
 // there on the other pages of the book. It never leaves the reader's machine.
 
-import { button, h, plural, uniqueId, write } from "../kit/kit.js";
+import { button, h, plural, risky, uniqueId, write } from "../kit/kit.js";
 import { ENDING, Refusal, opened, shown as spelled, written } from "./model_file.js";
 import { readOf } from "./text_field.js";
 
@@ -234,6 +234,7 @@ function traitsOf(notebook, { name, key }, { config, characters, bytes }, traits
 
 const PRIVATE = "The file stays on your machine; nothing is sent.";
 const HOW = `Open a .safetensors file that this book has saved, or all files of a folder made by glassformer train. ${PRIVATE}`;
+const SURE = "It cannot be brought back. Save a copy first if you have none, or press “Forget it for good”.";
 const hasFolders = () => "webkitdirectory" in HTMLInputElement.prototype && !matchMedia("(pointer: coarse)").matches;
 
 const nameOf = (name) => h("bdi", {}, name); // which may be in another script
@@ -273,11 +274,22 @@ function lineOf({ tryFiles }) {
     });
   const [files, folder] = [input({ multiple: true, "aria-label": "Files of a model" }), input({ webkitdirectory: true, "aria-label": "The folder of a model" })];
   const saved = button("Save a copy of my model", () => page.model && download(page.model.blob, `${page.model.name}${ENDING}`));
-  const forgotten = button("Forget my model", async () => {
-    const told = forget();
-    opener.focus();
-    says(...(await told));
-  });
+  let warning = ""; // what `lost` said before
+  const forgotten = risky(
+    "Forget my model",
+    "Forget it for good",
+    async () => {
+      const told = forget();
+      opener.focus();
+      says(...(await told));
+    },
+    {
+      asks(is) {
+        if (is) warning = lost.textContent;
+        write(lost, is ? SURE : warning);
+      },
+    },
+  );
   const opener = button("Open your own model …", () => files.click());
   const panel = h(
     "div",

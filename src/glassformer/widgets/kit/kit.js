@@ -245,6 +245,30 @@ export function textField(model, name, { label, maxLength }) {
 
 export const button = (label, onClick) => h("button", { class: "gf-button", type: "button", onclick: onClick }, label);
 
+// A button for what cannot be undone: the first press only asks, by a new label, and the second acts. The question is taken back
+// when the reader goes elsewhere.
+//   asks(is)   is told when the question is asked, to say what would be lost, and when it is taken back
+//   isLost()   whether there is anything to ask about
+export function risky(label, sure, act, { asks = () => {}, isLost = () => true } = {}) {
+  let isAsked = false;
+  const turn = (is) => {
+    isAsked = is;
+    write(element, is ? sure : label);
+    asks(is);
+  };
+  const element = button(label, () => {
+    if (!isAsked && isLost()) {
+      element.focus(); // not every browser does this for a button that is clicked
+      return turn(true);
+    }
+    if (isAsked) turn(false);
+    act();
+  });
+  // JupyterLab takes the focus back to the cell or notebook around a view.
+  element.addEventListener("blur", ({ relatedTarget: next }) => isAsked && !next?.contains(element) && turn(false));
+  return element;
+}
+
 // --- redrawing ---------------------------------------------------------------------------------------------
 
 // Draw now, and then once in the next frame whenever a trait has changed or the view requests it.
