@@ -151,7 +151,7 @@ IgnoreOption = Annotated[
     typer.Option(
         metavar="KEY",
         help="Read a config.json of Hugging Face, and its generation_config.json, as if they did not have this key; "
-        "may be repeated.",
+        "may be repeated. all: every key that is not known here.",
     ),
 ]
 Model = Annotated[
@@ -639,7 +639,7 @@ def _config(name: str, ignore: Collection[str] = ()) -> ModelConfig:
     from glassformer.huggingface import config_from_hf, unknown_keys
     from glassformer.huggingface.files import CONFIG, instead
     from glassformer.huggingface.folders import OF_WINDOWS
-    from glassformer.huggingface.keys import said, without
+    from glassformer.huggingface.keys import ALL, said, without
     from glassformer.untrusted_files import seems
 
     path = Path(name)
@@ -669,7 +669,7 @@ def _config(name: str, ignore: Collection[str] = ()) -> ModelConfig:
         given = without(given, ignore)
         unknown = unknown_keys(given)
         config = config_from_hf(given, ignore=unknown)
-        if unknown:
+        if unknown and ALL not in ignore:
             many = len(unknown) > 1
             typer.echo(
                 f"warning: {checks.shown(str(path))}: {said(given, unknown)} {'are' if many else 'is'} not known here "

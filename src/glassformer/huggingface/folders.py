@@ -71,7 +71,7 @@ def load(
     feed-forward networks overflow.
 
     Every key of config.json is read or known to have no effect, or the file is refused; the keys in `ignore` count
-    as if the file did not have them.
+    as if the file did not have them, and "all" stands for those that are not known here.
 
     Weights are read one at a time, straight into the model, so they are in memory only once. Pickles such as
     pytorch_model.bin are never opened: unpickling runs whatever program the file contains.
@@ -95,7 +95,7 @@ def load(
     if given is None:
         raise FileNotFoundError(f"{folder / CONFIG} is missing{instead(folder)}")
     with _said_of(folder / CONFIG):
-        config = described(given, weights)
+        config = described(given, weights, ignore)
         if dtype == "float16" and config.positions == "t5":
             raise ValueError(
                 "dtype='float16' is too narrow for a T5, whose feed-forward networks write numbers above "
@@ -243,7 +243,7 @@ def _of_generation(folder: Path, ignore: Collection[str]) -> tuple[Path, dict[st
         if key not in GENERATION_KEYS and not harmless(value, GENERATION_HARMLESS.get(key, ()))
     ]
     with _said_of(path):
-        check_known(given, unknown, "text is written")
+        check_known(given, unknown, ignore, "text is written")
     return path, given, vocab_size
 
 
