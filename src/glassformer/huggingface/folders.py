@@ -26,7 +26,7 @@ from glassformer.huggingface.keys import (
 from glassformer.huggingface.weights import state_to_hf, translated
 from glassformer.rooms import AnyTransformer
 from glassformer.text import library_tokenizer
-from glassformer.untrusted_files import read_json, seems, text_in
+from glassformer.untrusted_files import no_address, read_json, seems, text_in
 
 TOKENIZER_BYTES = 128 * 1024**2  # four times the largest on the hub
 
@@ -278,10 +278,10 @@ def _folder(path_or_name: str | os.PathLike) -> Path:
         raise FileNotFoundError(
             f"path_or_name={name!r} is a file{f', {what}' if what else ''}: name the folder with {CONFIG} and {WEIGHTS}"
         )
-    if re.match(r"[A-Za-z]+:/+\w", name) and not re.match(r"[A-Za-z]:", name):
-        raise FileNotFoundError(
-            f"path_or_name={name!r} is a web address: name the folder of the files, or the model as owner/name"
-        )
+    no_address(
+        name,
+        f"the folder with {CONFIG} and {WEIGHTS} on this machine, or the model's name on the hub, owner/name",
+    )
     if re.search(OF_WINDOWS, name):
         raise FileNotFoundError(f"path_or_name={name!r} is a path as Windows writes it, and nothing is there")
     if name.lower().endswith(OF_FILES) or not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
