@@ -400,9 +400,10 @@ FEW = tuple(  # all 73,049 take seconds to be made and to become ids
         ("once upon a time " * 100, ["--set", "data.tokenizer=bytepairs", "--set", "data.vocab_size=260"]),
         (" \t'-quoted-' " * 100, []),
         ("\t--" * 400, []),
+        ("\t " * 600, []),
         (None, ["--recipe", "dates", "--set", "data.validation=0.001", "--set", "data.test=0.001"]),
     ],
-    ids=["lines", "byte pairs", "a space and a quote", "a hyphen", "pairs"],
+    ids=["lines", "byte pairs", "a space and a quote", "a hyphen", "a space", "pairs"],
 )
 def test_the_command_that_train_prints_runs_whatever_was_learned(tmp_path, monkeypatch, text, options):
     monkeypatch.chdir(tmp_path)
@@ -418,6 +419,26 @@ def test_the_command_that_train_prints_runs_whatever_was_learned(tmp_path, monke
     [command] = re.findall(r"^to generate text: python -m glassformer (.*)$", output, re.M)
     output, status = run(*shlex.split(command), "--n-new", "3")
     assert status == 0, (command, output)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "encoding"),
+    [
+        ("run", "\x1b\x07" * 600, "utf-8"),
+        ("a\x1b[2Jb", "ab" * 600, "utf-8"),
+        ("run", "日本" * 600, "latin-1"),
+    ],
+    ids=["no printable character", "a folder's name", "a terminal without these characters"],
+)
+def test_a_command_that_cannot_be_printed_as_it_is_is_not_suggested(tmp_path, name, text, encoding):
+    (tmp_path / "text").write_text(text, encoding="utf-8")
+    sizes = ("model.d_model=8", "model.n_layers=1", "model.n_heads=2", "model.d_ff=12", "data.length=16")
+    options = ["--text", tmp_path / "text", "--steps", 1, "--device", "cpu"]
+    options += [part for size in sizes for part in ("--set", size)]
+    ended = CliRunner(charset=encoding).invoke(app, ["train", str(tmp_path / name), *map(str, options)])
+    assert ended.exit_code == 0, ended.output
+    assert "validation loss" in ended.output
+    assert "to generate" not in ended.output
 
 
 def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):

@@ -516,7 +516,15 @@ def train(
             )
         if config.family != "encoder":
             prompt = "" if begins == "\n" else f" --prompt {shlex.quote(begins)}"
-            _show(f"to generate text: python -m glassformer generate {shipped.as_typed(folder)}{prompt}")
+            line = f"to generate text: python -m glassformer generate {shipped.as_typed(folder)}{prompt}"
+            if _is_shown_as_it_is(line):  # or another command would be printed
+                _show(line)
+
+
+def _is_shown_as_it_is(line: str) -> bool:
+    """Returns whether the output has every character of a line, and no terminal obeys or hides one."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return line.isprintable() and line.encode(encoding, "replace").decode(encoding) == line
 
 
 def _first_prompt(content: str, tokenizer: Any, task: Any) -> str:
@@ -525,7 +533,8 @@ def _first_prompt(content: str, tokenizer: Any, task: Any) -> str:
         return tokenizer.decode(sources[0])
     if "\n" in content:
         return "\n"
-    return next((letter for letter in content if letter.isprintable() and letter != " "), content[0])
+    printable = (letter for letter in content if letter.isprintable() and letter != " ")
+    return next(printable, " " if " " in content else content[0])
 
 
 def _keep(chosen: Recipe, kept: Path) -> None:
