@@ -278,6 +278,14 @@ def test_what_is_suggested_for_unknown_keys_runs_as_it_is_printed(put, case):
     assert stop_ids(folder, ignore=ignore) == []
 
 
+@pytest.mark.parametrize("where", ["rope_parameters", "rope_scaling"])
+def test_a_key_inside_of_another_is_refused_by_both_names(where):
+    given = LLAMA_2 | {where: {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0, "new": 1}}
+    with pytest.raises(ValueError, match=rf"^{where}\.new=1 is not known here"):
+        config_from_hf(given)
+    assert config_from_hf(given, ignore=[f"{where}.new"]).rope_interpolation == 2.0
+
+
 @pytest.mark.parametrize(
     ("key", "value"), [("new", 1), ("suppress_tokens", [3]), ("no_repeat_ngram_size", 3), ("forced_bos_token_id", 2)]
 )  # fmt: skip
