@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -110,8 +111,15 @@ def test_params_of_a_config_of_hugging_face(tmp_path):
         (["generate", "dates"], "dates needs a text to answer: give it one with --prompt"),
         (["generate", "--temprature", "1"], "No such option: --temprature"),
         (["generate", "--seed", "1.5"], "Invalid value for '--seed': '1.5': Input should be a valid integer"),
-        (["train"], "Missing argument 'folder'"),
+        (["train"], "Missing argument 'FOLDER'"),
         (["pärams"], "No such command 'pärams'"),
+        (["params", ""], "Invalid value for 'MODEL': it is empty: give a path or a name"),
+        (["trace", ""], "Invalid value for 'MODEL': it is empty"),
+        (["generate", ""], "Invalid value for 'MODEL': it is empty"),
+        (["train", ""], "Invalid value for 'FOLDER': it is empty"),
+        (["train", "none", "--text", ""], "Invalid value for '--text': '': it is empty"),
+        (["train", "none", "--recipe="], "Invalid value for '--recipe': '': it is empty"),
+        (["train", "none", "--set", "data.text="], "text='' is empty: name a text file"),
     ],
 )
 def test_errors_say_what_is_wrong_in_one_line(arguments, said):
@@ -119,6 +127,33 @@ def test_errors_say_what_is_wrong_in_one_line(arguments, said):
     assert status == 2
     assert said in output
     assert (output[:7], output.count("\n")) == ("Error: ", 1)
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [
+        ("params HTTPS://huggingface.co/openai-community/gpt2", "the model's config.json or its folder"),
+        ("params https://example.org/config.json", "the model's config.json or its folder"),
+        ("trace huggingface.co/gpt2", "the model's config.json or its folder"),
+        ("generate hf://openai-community/gpt2", "the folder with config.json and model.safetensors"),
+        ("generate https://example.org/config.json", "the folder with config.json and model.safetensors"),
+        ("generate https://example.org/model.safetensors", "a file or folder on this machine"),
+        ("train file:///runs", "a file or folder on this machine"),
+        ("train run --text www.example.org/mine.txt", "a file or folder on this machine"),
+        ("train run --recipe https://example.org/modern.toml", "a file or folder on this machine"),
+        ("train run --set data.text=https://example.org/mine.txt", "a file or folder on this machine"),
+    ],
+)
+def test_a_web_address_is_called_one_and_nothing_is_downloaded(tmp_path, monkeypatch, command, instead):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "huggingface_hub.snapshot_download", lambda *_, **__: pytest.fail("the hub was asked")
+    )
+    output, status = run(*command.split())
+    address = command.split()[-1].removeprefix("data.text=")
+    assert status == 2
+    assert f"Error: {address} is a web address, from which nothing is downloaded: give {instead}" in output
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -365,9 +400,10 @@ FEW = tuple(  # all 73,049 take seconds to be made and to become ids
         ("once upon a time " * 100, ["--set", "data.tokenizer=bytepairs", "--set", "data.vocab_size=260"]),
         (" \t'-quoted-' " * 100, []),
         ("\t--" * 400, []),
+        ("\t " * 600, []),
         (None, ["--recipe", "dates", "--set", "data.validation=0.001", "--set", "data.test=0.001"]),
     ],
-    ids=["lines", "byte pairs", "a space and a quote", "a hyphen", "pairs"],
+    ids=["lines", "byte pairs", "a space and a quote", "a hyphen", "a space", "pairs"],
 )
 def test_the_command_that_train_prints_runs_whatever_was_learned(tmp_path, monkeypatch, text, options):
     monkeypatch.chdir(tmp_path)
@@ -383,6 +419,26 @@ def test_the_command_that_train_prints_runs_whatever_was_learned(tmp_path, monke
     [command] = re.findall(r"^to generate text: python -m glassformer (.*)$", output, re.M)
     output, status = run(*shlex.split(command), "--n-new", "3")
     assert status == 0, (command, output)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "encoding"),
+    [
+        ("run", "\x1b\x07" * 600, "utf-8"),
+        ("a\x1b[2Jb", "ab" * 600, "utf-8"),
+        ("run", "日本" * 600, "latin-1"),
+    ],
+    ids=["no printable character", "a folder's name", "a terminal without these characters"],
+)
+def test_a_command_that_cannot_be_printed_as_it_is_is_not_suggested(tmp_path, name, text, encoding):
+    (tmp_path / "text").write_text(text, encoding="utf-8")
+    sizes = ("model.d_model=8", "model.n_layers=1", "model.n_heads=2", "model.d_ff=12", "data.length=16")
+    options = ["--text", tmp_path / "text", "--steps", 1, "--device", "cpu"]
+    options += [part for size in sizes for part in ("--set", size)]
+    ended = CliRunner(charset=encoding).invoke(app, ["train", str(tmp_path / name), *map(str, options)])
+    assert ended.exit_code == 0, ended.output
+    assert "validation loss" in ended.output
+    assert "to generate" not in ended.output
 
 
 def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
@@ -609,6 +665,29 @@ def test_train_does_not_go_on_with_another_text(tmp_path, story):
     other.write_text(story.read_text(encoding="utf-8").replace("o", "0"), encoding="utf-8")
     output, status = run("train", folder, "--text", other, "--resume")
     assert (status, "its tokenizer differs" in words(output)) == (2, True), output
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_run_that_a_signal_stops_is_saved_and_ends_with_its_status(tmp_path, story, monkeypatch, name):
+    number = getattr(signal, name, None)
+    if number is None:
+        pytest.skip("Windows has no such signal")
+
+    def stops(tokenizer, begins):
+        return lambda model: signal.raise_signal(number) or "once"
+
+    monkeypatch.setattr("glassformer.train.continuing", stops)
+    before = signal.signal(number, signal.default_int_handler if name == "SIGINT" else signal.SIG_DFL)
+    try:
+        output, status = train(tmp_path / "run", "--text", story, "--steps", 4, "--sample-every", 2)
+    finally:
+        signal.signal(number, before)
+    assert (status, "Stopped after step 2 of 4" in output, "to generate" in output) == (
+        128 + number,
+        True,
+        False,
+    )
+    assert checkpoints.latest(tmp_path / "run").name == "step-00000002"
 
 
 def test_to_go_on_there_must_be_a_run(tmp_path, story):

@@ -72,6 +72,20 @@ def test_half_a_character_is_shown_as_soon_as_it_is_certainly_broken(name, piece
     assert [decoder.push(made.token_to_id(byte(one))) for one in pieces] == list(pieces.values())
 
 
+def test_a_space_that_the_end_takes_away_is_not_shown_before():
+    made, _ = tokenizer("Llama")
+    made.decoder = decoders.Sequence([*LLAMA, decoders.Strip(" ", 0, 1)])
+    decoder = IncrementalDecoder(made, made.decode)
+    assert [decoder.push(made.token_to_id(word)) for word in ("▁the", "▁")] == ["", ""]
+    assert decoder.finish() == " the"
+
+
+def test_a_text_that_contradicts_what_was_shown_follows_whole():
+    made, _ = tokenizer("bytes")
+    decoder = IncrementalDecoder(made, lambda ids: made.decode(ids).upper())
+    assert decoder.push(made.token_to_id("a")) + decoder.finish() == "a\nA"
+
+
 @pytest.mark.parametrize("name", DECODERS)
 @pytest.mark.parametrize("kind", ["any", "spaces", "characters of bytes", "broken bytes", "special"])
 def test_an_id_costs_the_same_however_long_the_text_is(name, kind):

@@ -8,7 +8,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from glassformer import huggingface
 from glassformer.text import BytePairTokenizer, library_errors, library_tokenizer, tokenizer_from_json
-from glassformer.tokenizer_files import PARTS
+from glassformer.tokenizer_files import AT_MOST, PARTS
 
 BYTES = json.loads(BytePairTokenizer.from_text("to be or not to be", 260).to_json())
 
@@ -104,6 +104,15 @@ TEMPLATE = {
     "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
     "special_tokens": {"t": {"id": "t", "ids": [1] * 2000, "tokens": ["t"] * 2000}},
 }
+
+
+def with_ids(n):
+    """Returns a post-processor that puts so many ids before a text."""
+    special = {"t": {"id": "t", "ids": [1] * n, "tokens": ["t"] * n}}
+    before = [{"SpecialToken": {"id": "t", "type_id": 0}}, *TEMPLATE["single"]]
+    return TEMPLATE | {"single": before, "special_tokens": special}
+
+
 LONG = base64.b64encode(bytes(4) + b"a" * 20_000 + b"\0").decode()
 
 REFUSED = {
@@ -140,6 +149,22 @@ REFUSED = {
         with_part("decoder", in_sequence("decoders", *[replace("a" * 1000)] * 4)),
         "its decoder can make",
     ),
+    "replacements that add one letter to two": (
+        with_part("normalizer", in_sequence("normalizers", *[replace("abc", String="ab")] * 14)),
+        "its normalizer can make",
+    ),
+    "letters of two bytes": (
+        with_part("normalizer", {"type": "Prepend", "prepend": "é" * 6000}),
+        "its normalizer can make",
+    ),
+    "ligatures of ligatures": (
+        with_part("normalizer", in_sequence("normalizers", *[{"type": "NFKC"}] * 4)),
+        "its normalizer can make",
+    ),
+    "an old text for spaces": (
+        with_part("pre_tokenizer", {"type": "Metaspace", "replacement": "▁", "str_rep": "b" * 9999}),
+        "its pre_tokenizer can make",
+    ),
     "the text twice": (
         with_part("post_processor", TEMPLATE | {"single": TEMPLATE["single"] * 2}),
         "its post_processor.single repeats the text",
@@ -149,6 +174,10 @@ REFUSED = {
             "post_processor",
             TEMPLATE | {"single": [{"SpecialToken": {"id": "t", "type_id": 0}}, *TEMPLATE["single"]]},
         ),
+        "its post_processor puts more than 1,000 ids around a text",
+    ),
+    "many ids, in two steps": (
+        with_part("post_processor", in_sequence("processors", *[with_ids(600)] * 2)),
         "its post_processor puts more than 1,000 ids around a text",
     ),
     "an unknown kind": (
@@ -177,6 +206,16 @@ REFUSED = {
         r"its model\.dropout=0\.5 would draw other ids for the same text",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("kind", "letter"),
+    [("NFC", "\U0001d160"), ("NFD", "ΐ"), ("NFKC", "\ufdfa"), ("NFKD", "\ufdfa"), ("Lowercase", "Ⱥ")],
+)
+def test_no_letter_grows_more_than_is_counted(kind, letter):
+    """The letters that the library makes longest."""
+    grown = len(getattr(normalizers, kind)().normalize_str(letter).encode()) / len(letter.encode())
+    assert 1 < grown <= AT_MOST[kind]
 
 
 @pytest.mark.parametrize("case", REFUSED)

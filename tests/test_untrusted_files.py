@@ -3,10 +3,21 @@
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
 
-from glassformer.untrusted_files import BYTES, bytes_in, json_object, read_json, read_toml, toml_tables
+from glassformer import checkpoints, huggingface, model_files
+from glassformer.text import read_text
+from glassformer.untrusted_files import (
+    BYTES,
+    bytes_in,
+    json_object,
+    no_address,
+    read_json,
+    read_toml,
+    toml_tables,
+)
 
 NESTED = 100_000
 
@@ -99,6 +110,22 @@ def test_files_that_are_refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=f"^{name} {message}"):
             read_json(path)
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [read_json, read_text, model_files.load, checkpoints.load, checkpoints.check_place, huggingface.load],
+)
+def test_a_web_address_is_no_path_unless_something_here_is_named_so(tmp_path, monkeypatch, reads):
+    monkeypatch.chdir(tmp_path)
+    address = "https://example.org/openai/gpt2"
+    with pytest.raises(
+        FileNotFoundError, match=f"^{address} is a web address, from which nothing is downloaded"
+    ):
+        reads(Path(address) if reads is read_json else address)
+    (tmp_path / "https:/example.org").mkdir(parents=True)
+    (tmp_path / "https:/example.org/openai").write_text("{}")
+    no_address("https://example.org/openai")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes among its files")

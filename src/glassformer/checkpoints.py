@@ -40,6 +40,7 @@ from glassformer.untrusted_files import (
     check_weights,
     decoded,
     is_of_another_version,
+    no_address,
     read_json,
 )
 
@@ -138,6 +139,7 @@ def load(folder: str | os.PathLike) -> Checkpoint:
         ValueError: a file does not match its checksum, or is not a checkpoint of Glassformer. The message
             names it and the last intact checkpoint before it in `folder`, if there is one.
     """
+    no_address(folder)
     folder = Path(folder)
     if (folder / DESCRIPTION).exists():
         return _loaded(folder)
@@ -367,7 +369,9 @@ def check_place(folder: str | os.PathLike) -> None:
 
     Raises:
         ValueError: something has the name of a checkpoint, or of one that is being written, but is not a folder.
+        FileNotFoundError: it is a web address.
     """
+    no_address(folder)
     for start in (STEP, UNFINISHED):
         for path in sorted(Path(folder).glob(f"{start}*")):
             named = start == UNFINISHED or path.name.removeprefix(start).isdecimal()

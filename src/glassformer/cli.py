@@ -30,7 +30,7 @@ from glassformer.rooms import AnyTransformer
 from glassformer.trace import trace as looking_inside
 from glassformer.train.recipe import NAMES as RECIPES
 from glassformer.train.recipe import Recipe, doubts, toml_of, toml_value
-from glassformer.untrusted_files import BYTES, json_object, text_in
+from glassformer.untrusted_files import BYTES, json_object, no_address, text_in
 
 REFUSED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 """The errors that unusable input may raise. Any other error is a mistake in the program."""
@@ -138,6 +138,19 @@ N_NEW = 100  # tokens, by default
 RECIPE = "recipe.toml"  # in a run's folder: what is trained and how
 
 
+def _named(given: Any) -> Any:
+    """Returns a path or name that was typed, which must not be empty: `Path` takes that for the current folder."""
+    if given == "":
+        raise typer.BadParameter("it is empty: give a path or a name (a dot is the current folder)")
+    return given
+
+
+def _here(given: Any) -> Any:
+    """Returns what `_named` returns, which must not be a web address."""
+    no_address(given)
+    return _named(given)
+
+
 class Room(StrEnum):
     """Which of the two implementations is used."""
 
@@ -151,13 +164,14 @@ IgnoreOption = Annotated[
     typer.Option(
         metavar="KEY",
         help="Read a config.json of Hugging Face, and its generation_config.json, as if they did not have this key; "
-        "may be repeated.",
+        "may be repeated. all: every key that is not known here.",
     ),
 ]
 Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
+        callback=_named,
         help="The name of a published model, a JSON file with a configuration, a folder with a config.json, or a "
         ".safetensors file saved in a page of the book.",
     ),
@@ -237,6 +251,7 @@ def generate(
         str,
         typer.Argument(
             metavar="MODEL",
+            callback=_named,
             help="One of the book's models (shakespeare or dates); a folder made by train, or one with config.json "
             "and model.safetensors; a .safetensors file saved in a page of the book; or a name on the hub.",
         ),
@@ -354,14 +369,28 @@ def generate(
 
 @app.command()
 def train(
-    folder: Annotated[Path, typer.Argument(help="The folder for the run's recipe, log and checkpoints.")],
+    into: Annotated[
+        str,
+        typer.Argument(
+            metavar="FOLDER",
+            callback=_here,
+            help="The folder for the run's recipe, log and checkpoints.",
+        ),
+    ],
     text: Annotated[
-        Path | None, typer.Option(help="A text file in UTF-8; without it, the book's Shakespeare.")
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            callback=_here,
+            help="A text file in UTF-8; without it, the book's Shakespeare.",
+        ),
     ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(
-            help=f"What to train and how: {', '.join(RECIPES)}, or a TOML file.", show_default="modern"
+            callback=_here,
+            help=f"What to train and how: {', '.join(RECIPES)}, or a TOML file.",
+            show_default="modern",
         ),
     ] = None,
     change: Annotated[
@@ -398,8 +427,11 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option(help="Continue the run in this folder.")] = False,
 ) -> None:
-    """Train a model on a text. Ctrl-C saves the run for later; under torchrun, several processes share it."""
-    from glassformer import checkpoints
+    """Train a model on a text. Ctrl-C saves the run for later; under torchrun, several processes share it.
+
+    A run that a signal has stopped ends with status 128 plus its number, as in a shell: 130 after Ctrl-C.
+    """
+    from glassformer import checkpoints, shipped
     from glassformer import text as texts
 
     flags = {
@@ -412,6 +444,7 @@ def train(
         "compile": None if compile is None else str(compile).lower(),
         "sample_every": sample_every,
     }
+    folder = Path(into)
     kept = folder / RECIPE
     if os.path.lexists(folder) and not folder.is_dir():
         what = "a file" if folder.exists() else "a link to something that is missing"
@@ -425,7 +458,7 @@ def train(
         raise ValueError(f"--recipe {recipe} does not go with --resume: the run goes on with its own {kept}")
     changes = [
         *(change or []),
-        *([] if text is None else [f"data.text={toml_value(str(text))}"]),
+        *([] if text is None else [f"data.text={toml_value(text)}"]),
         *(f"training.{name}={value}" for name, value in flags.items() if value is not None),
     ]
     source = kept if goes_on else recipe or "modern"
@@ -466,6 +499,9 @@ def train(
             raise MemoryError(
                 f"the device is out of memory; a smaller --batch-size needs less: {error}"
             ) from error
+    if trainer.stopped_by is not None:
+        _give_up_printing()  # if the terminal was closed, the status is still the signal's
+        raise typer.Exit(128 + trainer.stopped_by)
     if is_first and not trainer.was_interrupted:
         validated = [record for record in records if "validation_loss" in record]
         last = validated[-1] if validated else {}
@@ -480,7 +516,15 @@ def train(
             )
         if config.family != "encoder":
             prompt = "" if begins == "\n" else f" --prompt {shlex.quote(begins)}"
-            _show(f"to generate text: python -m glassformer generate {_as_typed(folder)}{prompt}")
+            line = f"to generate text: python -m glassformer generate {shipped.as_typed(folder)}{prompt}"
+            if _is_shown_as_it_is(line):  # or another command would be printed
+                _show(line)
+
+
+def _is_shown_as_it_is(line: str) -> bool:
+    """Returns whether the output has every character of a line, and no terminal obeys or hides one."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return line.isprintable() and line.encode(encoding, "replace").decode(encoding) == line
 
 
 def _first_prompt(content: str, tokenizer: Any, task: Any) -> str:
@@ -489,15 +533,8 @@ def _first_prompt(content: str, tokenizer: Any, task: Any) -> str:
         return tokenizer.decode(sources[0])
     if "\n" in content:
         return "\n"
-    return next((letter for letter in content if letter.isprintable() and letter != " "), content[0])
-
-
-def _as_typed(folder: Path) -> str:
-    """Returns the folder as one types it to open the model in it, not an option and not a model of the book."""
-    from glassformer import shipped
-
-    name = folder.as_posix()  # with slashes on Windows, too: its shells do not need them quoted
-    return shlex.quote(f"./{name}" if name in shipped.NAMES or name.startswith("-") else name)
+    printable = (letter for letter in content if letter.isprintable() and letter != " ")
+    return next(printable, " " if " " in content else content[0])
 
 
 def _keep(chosen: Recipe, kept: Path) -> None:
@@ -639,9 +676,10 @@ def _config(name: str, ignore: Collection[str] = ()) -> ModelConfig:
     from glassformer.huggingface import config_from_hf, unknown_keys
     from glassformer.huggingface.files import CONFIG, instead
     from glassformer.huggingface.folders import OF_WINDOWS
-    from glassformer.huggingface.keys import said, without
+    from glassformer.huggingface.keys import ALL, said, without
     from glassformer.untrusted_files import seems
 
+    no_address(name, f"the model's {CONFIG} or its folder on this machine, or the name of a published model")
     path = Path(name)
     if path.is_dir():
         path = path / CONFIG
@@ -669,7 +707,7 @@ def _config(name: str, ignore: Collection[str] = ()) -> ModelConfig:
         given = without(given, ignore)
         unknown = unknown_keys(given)
         config = config_from_hf(given, ignore=unknown)
-        if unknown:
+        if unknown and ALL not in ignore:
             many = len(unknown) > 1
             typer.echo(
                 f"warning: {checks.shown(str(path))}: {said(given, unknown)} {'are' if many else 'is'} not known here "

@@ -14,7 +14,9 @@ assets/models/shakespeare/
 `make models` retrains each from its recipe.
 """
 
+import shlex
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from glassformer import _checks as checks
@@ -70,3 +72,9 @@ def card(name: str = "shakespeare") -> dict[str, Any]:
     checks.one_of("name", name, NAMES)
     path = PLACE / name / CARD
     return as_written(path, read_json(path))
+
+
+def as_typed(folder: Path) -> str:
+    """Returns a folder as one types it in a shell: not an option, and not the name of one of these models."""
+    name = folder.as_posix()  # with slashes on Windows, too: its shells do not need them quoted
+    return shlex.quote(f"./{name}" if name in NAMES or name.startswith("-") else name)

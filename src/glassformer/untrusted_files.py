@@ -8,6 +8,7 @@ file's name.
 import json
 import math
 import os
+import re
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,11 @@ LARGEST_WEIGHT = 1e19  # the square of a larger one overflows float32 and leads 
 DIGITS = 400  # a whole number with more digits is too large
 
 
+ADDRESS = re.compile(
+    r"[a-z][a-z0-9+.-]+:/+[^/]|(www\.[^/]+\.|huggingface\.co/|hf\.co/|github\.com/)", re.IGNORECASE
+)
+"""How a web address begins, also as `Path` writes it, with one slash."""
+
 SIGNS = (
     (
         b"version https://git-lfs",
@@ -51,6 +57,19 @@ SIGNS = (
 """How files begin that are taken for others, and what they are."""
 
 TENSORS = "a file of weights (safetensors)"
+
+
+def no_address(path: object, instead: str = "a file or folder on this machine") -> None:
+    """Checks that a path is no web address; `instead` says what to give in its place.
+
+    Raises:
+        FileNotFoundError: it is one.
+    """
+    if ADDRESS.match(str(path)) and not os.path.lexists(str(path)):
+        written = re.sub(":/(?!/)", "://", str(path), count=1)
+        raise FileNotFoundError(
+            f"{checks.shown(written)} is a web address, from which nothing is downloaded: give {instead}"
+        )
 
 
 def seems(path: Traversable) -> str:
@@ -197,6 +216,7 @@ def a_file(path: Traversable) -> None:
         raise ValueError(f"{path} is not a file: it is a pipe or a device, which may never end")
     if getattr(path, "is_symlink", bool)():
         raise FileNotFoundError(f"{path} is a link to something that is missing")
+    no_address(path)
     raise FileNotFoundError(f"{path} is missing")
 
 

@@ -1,15 +1,18 @@
 """Tests that no key of a file is passed over in silence, and that strange files are told what they are."""
 
+import ast
 import json
 import os
 import pickle
 import re
+import shlex
 
 import numpy as np
 import pytest
 import torch
 import transformers
 from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer, models
 from typer.testing import CliRunner
 
 from glassformer.cli import app
@@ -235,6 +238,52 @@ def test_a_key_that_nobody_knows_is_refused_with_the_way_on(put):
     assert status == 0
     assert "router_bias=[1, 2], rope_parameters.new=3 are not known here" in said
     assert "known" not in run("params", folder, *(f"--ignore={name}" for name in names))[0]
+
+
+ODD_NAMES = {
+    "for a shell": ["it's", "$HOME; echo *", 'a"b\\', "-x", "", "größe"],
+    "inside of another": ["rope_parameters.it's new"],
+    "unprintable": ["a\x1b[2J", "\u202e", "\ud800"],
+    "two spaces": ["a  b"],
+    "long": ["n" * 3000],
+    "many": [f"key_{i}" for i in range(99)],
+    "code": [*(f"key_{i}" for i in range(9)), "auto_map"],
+}
+
+
+@pytest.mark.parametrize("case", ODD_NAMES)
+def test_what_is_suggested_for_unknown_keys_runs_as_it_is_printed(put, case):
+    """On the command line and in Python, however many keys there are and whatever their names."""
+    names = ODD_NAMES[case]
+    rope = {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}
+    if case == "inside of another":
+        folder = put("llama", rope_parameters=rope | {"it's new": 1})
+    else:
+        folder = put("llama", rope_parameters=rope, **dict.fromkeys(names, 1))
+    words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(41)}, unk_token="w0"))
+    words.save(str(folder / "tokenizer.json"))
+    (folder / "generation_config.json").write_text('{"its own": 1}')
+    command = ["generate", folder, "--prompt", "w1", "--n-new", 1]
+    options, ignore = [], []
+    for _ in ("config.json", "generation_config.json"):
+        if ignore == ["all"]:
+            break
+        said, status = run(*command, *options)
+        assert (status, said.isprintable()) == (2, True), said
+        assert ("auto_map names code" in said) == (case == "code" and not options), said
+        ignore = ast.literal_eval(re.search(r"ignore=(\[.*\]) reads the file without", said)[1])
+        options = shlex.split(re.search(r"\(on the command line: (.*)\)$", said)[1])
+        assert load(folder, ignore=ignore).config.rope_interpolation == 2.0
+    assert run(*command, *options)[1] == 0, options
+    assert stop_ids(folder, ignore=ignore) == []
+
+
+@pytest.mark.parametrize("where", ["rope_parameters", "rope_scaling"])
+def test_a_key_inside_of_another_is_refused_by_both_names(where):
+    given = LLAMA_2 | {where: {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0, "new": 1}}
+    with pytest.raises(ValueError, match=rf"^{where}\.new=1 is not known here"):
+        config_from_hf(given)
+    assert config_from_hf(given, ignore=[f"{where}.new"]).rope_interpolation == 2.0
 
 
 @pytest.mark.parametrize(

@@ -505,7 +505,22 @@ BAD = {
     "NumPy": (
         lambda: train.Trainer(scratch.Transformer(model().config, generator=None), task(), config()),
         TypeError,
-        "model=.* must be a Transformer",
+        "^model must be a Transformer of glassformer.nn, not Transformer of glassformer.scratch$",
+    ),
+    "a name": (
+        lambda: train.Trainer("shakespeare", task(), config()),
+        TypeError,
+        "^model='shakespeare' must be a Transformer of glassformer.nn$",
+    ),
+    "PyTorch for the loop in NumPy": (
+        lambda: train.train_in_numpy(model(), task(), config()),
+        TypeError,
+        "^model must be a Transformer of glassformer.scratch, not Transformer of glassformer.nn$",
+    ),
+    "all is frozen": (
+        lambda: train.Trainer(model().requires_grad_(False), task(), config()),
+        ValueError,
+        "^model has no parameter with requires_grad=True, so there is nothing to train$",
     ),
     "no sampler": (
         lambda: train.Trainer(model(), task(), config(sample_every=1)),

@@ -97,8 +97,17 @@ def one_of(name: str, value: Any, choices: Collection[str]) -> None:
 
 def instance(name: str, value: Any, kind: type) -> None:
     """Checks that `value` is a `kind`."""
-    if not isinstance(value, kind):
-        raise TypeError(f"{name}={value!r} must be a {kind.__name__}")
+    if isinstance(value, kind):
+        return
+    if isinstance(value, str | int | float | list | tuple | dict | None):
+        raise TypeError(f"{name}={shown(repr(value))} must be a {_named(kind)}")
+    raise TypeError(f"{name} must be a {_named(kind)}, not {_named(type(value))}")
+
+
+def _named(kind: type) -> str:
+    """Returns the name of a class and where it comes from, such as "Transformer of glassformer.nn"."""
+    where = ".".join(kind.__module__.split(".")[:2])
+    return kind.__name__ if where == "builtins" else f"{kind.__name__} of {where}"
 
 
 def fields(owner: str, given: Iterable[str], known: Collection[str], required: Collection[str] = ()) -> None:

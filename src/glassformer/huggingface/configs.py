@@ -10,6 +10,7 @@ from glassformer import _checks as checks
 from glassformer.config import ROPE_BASE, Derived, ModelConfig
 from glassformer.huggingface.files import CONFIG, Weights
 from glassformer.huggingface.keys import (
+    ALL,
     ROPE_KEYS,
     RULES,
     WITHOUT_EFFECT,
@@ -323,8 +324,8 @@ def config_from_hf(
 
     The file does not say everything. If the weights are given, as `state` by Hugging Face's names, they
     decide whether a BERT has a pooler or a head, and whether a head that the file calls tied has its own
-    weights after all. The keys in `ignore` count as if the file did not have them; `unknown_keys` tells which
-    keys are not known here.
+    weights after all. The keys in `ignore` count as if the file did not have them, and "all" stands for those that
+    are not known here, which `unknown_keys` tells.
 
     Dropout has a single rate here. Dropout inside attention, which the book's models lack, is left out; it
     matters only in training.
@@ -359,6 +360,8 @@ def described(
 ) -> ModelConfig:
     """Returns the result of `config_from_hf`, except that a head that the file calls tied stays tied."""
     given = without(given, ignore)
+    if ALL in ignore:
+        given = without(given, unknown_keys(given))
     kind: Any = given.get("model_type")
     if kind not in tuple(READERS):
         raise ValueError(type_is_missing(given, tuple(READERS)))
@@ -380,7 +383,7 @@ def described(
     except (ValueError, TypeError) as error:  # in a file, it is the value that is wrong
         scaling = SCALINGS.get(settings.get("rope_scaling", "default"), {})
         raise ValueError(_in_their_words(str(error), FORMATS[kind], scaling)) from None
-    check_known(given, unknown)
+    check_known(given, unknown, ignore)
     assert config is not None  # a file with unknown keys has just been refused
     return config
 

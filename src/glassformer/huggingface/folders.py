@@ -26,7 +26,7 @@ from glassformer.huggingface.keys import (
 from glassformer.huggingface.weights import state_to_hf, translated
 from glassformer.rooms import AnyTransformer
 from glassformer.text import library_tokenizer
-from glassformer.untrusted_files import read_json, seems, text_in
+from glassformer.untrusted_files import no_address, read_json, seems, text_in
 
 TOKENIZER_BYTES = 128 * 1024**2  # four times the largest on the hub
 
@@ -71,7 +71,7 @@ def load(
     feed-forward networks overflow.
 
     Every key of config.json is read or known to have no effect, or the file is refused; the keys in `ignore` count
-    as if the file did not have them.
+    as if the file did not have them, and "all" stands for those that are not known here.
 
     Weights are read one at a time, straight into the model, so they are in memory only once. Pickles such as
     pytorch_model.bin are never opened: unpickling runs whatever program the file contains.
@@ -95,7 +95,7 @@ def load(
     if given is None:
         raise FileNotFoundError(f"{folder / CONFIG} is missing{instead(folder)}")
     with _said_of(folder / CONFIG):
-        config = described(given, weights)
+        config = described(given, weights, ignore)
         if dtype == "float16" and config.positions == "t5":
             raise ValueError(
                 "dtype='float16' is too narrow for a T5, whose feed-forward networks write numbers above "
@@ -243,7 +243,7 @@ def _of_generation(folder: Path, ignore: Collection[str]) -> tuple[Path, dict[st
         if key not in GENERATION_KEYS and not harmless(value, GENERATION_HARMLESS.get(key, ()))
     ]
     with _said_of(path):
-        check_known(given, unknown, "text is written")
+        check_known(given, unknown, ignore, "text is written")
     return path, given, vocab_size
 
 
@@ -278,10 +278,10 @@ def _folder(path_or_name: str | os.PathLike) -> Path:
         raise FileNotFoundError(
             f"path_or_name={name!r} is a file{f', {what}' if what else ''}: name the folder with {CONFIG} and {WEIGHTS}"
         )
-    if re.match(r"[A-Za-z]+:/+\w", name) and not re.match(r"[A-Za-z]:", name):
-        raise FileNotFoundError(
-            f"path_or_name={name!r} is a web address: name the folder of the files, or the model as owner/name"
-        )
+    no_address(
+        name,
+        f"the folder with {CONFIG} and {WEIGHTS} on this machine, or the model's name on the hub, owner/name",
+    )
     if re.search(OF_WINDOWS, name):
         raise FileNotFoundError(f"path_or_name={name!r} is a path as Windows writes it, and nothing is there")
     if name.lower().endswith(OF_FILES) or not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):

@@ -4,6 +4,7 @@
 these lists may change what a model computes, so it is never passed over in silence.
 """
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -14,6 +15,11 @@ Rule = tuple[str, tuple[Any, ...], str]
 
 
 SHOWN = 8  # how many unknown keys a message names at most
+
+ALL = "all"
+"""In `ignore`, it stands for every key that is not known."""
+
+LONGEST_WAY_ON = 400  # characters, or the middle of the message would be left out
 
 
 def _all(value: Any, keys: str) -> dict[str, Any]:
@@ -254,20 +260,35 @@ def without(given: Mapping[str, Any], ignore: Collection[str]) -> dict[str, Any]
 
 
 def check_known(
-    given: Mapping[str, Any], unknown: Collection[str], changes: str = "the model computes"
+    given: Mapping[str, Any],
+    unknown: Collection[str],
+    ignore: Collection[str],
+    changes: str = "the model computes",
 ) -> None:
-    """Checks that no key is unknown; the message says how to read the file all the same."""
-    if not unknown:
+    """Checks that no key is unknown; the message says how to read the file all the same.
+
+    What it suggests can be run: it contains what was ignored already, and stands for all keys if there are many, or
+    if a name cannot be printed as it is.
+    """
+    if not unknown or ALL in ignore:
         return
     names = list(unknown)[:SHOWN]
     more = f" and {len(unknown) - len(names):,} more" if len(unknown) > len(names) else ""
     many = len(unknown) > 1
-    code = "auto_map names code of the file's own, which is never run: " if "auto_map" in names else ""
-    options = " ".join(f"--ignore {checks.shown(name)}" for name in names)
+    code = "auto_map names code of the file's own, which is never run: " if "auto_map" in unknown else ""
+    way_on = _way_on([*ignore, *unknown], many)
+    if len(way_on) > LONGEST_WAY_ON or not way_on.isprintable() or "  " in way_on:
+        way_on = _way_on([ALL], many)
     raise ValueError(
         f"{said(given, names)}{more} {'are' if many else 'is'} not known here and may change what {changes}: "
-        f"{code}ignore={[checks.shown(name) for name in names]} reads the file without {'them' if many else 'it'} "
-        f"(on the command line: {options})"
+        f"{code}{way_on}"
+    )
+
+
+def _way_on(names: list[str], many: bool) -> str:
+    options = " ".join(f"--ignore {shlex.quote(name)}" for name in names)
+    return (
+        f"ignore={names} reads the file without {'them' if many else 'it'} (on the command line: {options})"
     )
 
 

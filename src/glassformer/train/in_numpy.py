@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from glassformer import _checks as checks
 from glassformer.scratch import AdamW, Transformer, clip_gradients, cross_entropy, cross_entropy_backward
 from glassformer.train.config import TrainingConfig
 from glassformer.train.schedule import rate_share
@@ -36,7 +37,9 @@ def train_in_numpy(
 
     Raises:
         ValueError: the configuration needs something that only `Trainer` supports.
+        TypeError: the model is not one of `glassformer.scratch`.
     """
+    checks.instance("model", model, Transformer)
     for field, plain in PLAIN.items():
         if getattr(config, field) != plain:
             raise ValueError(

@@ -25,7 +25,7 @@ from glassformer.dates import date_pairs
 from glassformer.tasks import MaskedToken, NextToken, Pairs
 from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.train.config import TrainingConfig
-from glassformer.untrusted_files import toml_tables
+from glassformer.untrusted_files import no_address, toml_tables
 
 NAMES = ("modern", "baseline", "shakespeare", "words", "masked", "dates")
 """The book's recipes: two to compare, and one for each model that comes with the book."""
@@ -72,6 +72,8 @@ class DataConfig:
     def __post_init__(self) -> None:
         if self.text is not None:
             checks.instance("text", self.text, str)
+            if not self.text:
+                raise ValueError("text='' is empty: name a text file, or leave it out")
         checks.one_of("tokenizer", self.tokenizer, TOKENIZERS)
         if self.pairs is not None:
             checks.one_of("pairs", self.pairs, PAIRS)
@@ -149,6 +151,7 @@ class Recipe:
         """Returns the same recipe with the absolute path of its text, so that it works from every folder."""
         if self.data.text is None:
             return self
+        no_address(self.data.text)
         return replace(self, data=replace(self.data, text=os.path.abspath(self.data.text)))
 
     def made_for(

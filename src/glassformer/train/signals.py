@@ -8,10 +8,15 @@ from types import FrameType
 
 
 class StopRequest:
-    """Records whether training was asked to stop."""
+    """Records whether training was asked to stop, and by which signal."""
 
     def __init__(self) -> None:
-        self.made = False
+        self.signal: int | None = None
+
+    @property
+    def made(self) -> bool:
+        """Returns whether a signal has come."""
+        return self.signal is not None
 
 
 @contextmanager
@@ -29,7 +34,7 @@ def stop_on_signals() -> Iterator[StopRequest]:
     def note(number: int, frame: FrameType | None) -> None:
         if request.made:
             raise KeyboardInterrupt
-        request.made = True
+        request.signal = number
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     hangs_up = getattr(signal, "SIGHUP", None)

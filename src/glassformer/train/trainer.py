@@ -100,6 +100,7 @@ class Trainer:
         self._forward: Any = model  # computes the logits, perhaps compiled
         self.step = self.tokens = 0  # so far
         self.was_interrupted = False
+        self.stopped_by: int | None = None  # the signal that this process was sent
         self.optimizers: list[torch.optim.Optimizer] = []
         self.average: dict[str, torch.Tensor] | None = None
         self._validated: Record = {}  # results of the last evaluation
@@ -163,6 +164,7 @@ class Trainer:
                     self._save()
             if self.was_interrupted and self._is_first:
                 _write(bar, self._how_to_go_on())
+        self.stopped_by = stop.signal
         return self.log.records
 
     def _train_step(self) -> Record:
@@ -446,6 +448,8 @@ def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
         raise ValueError(
             f"{type(task).__name__} is for family={task.family!r}, but the model has {model.config.family!r}"
         )
+    if not any(weight.requires_grad for weight in model.parameters()):
+        raise ValueError("model has no parameter with requires_grad=True, so there is nothing to train")
     for name, weight in model.named_parameters():
         if weight.dtype not in (torch.float32, torch.float64):
             raise ValueError(

@@ -45,7 +45,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
 
     if not (folder / "recipe.toml").is_file():
         raise FileNotFoundError(
-            f"{folder} has no recipe.toml: `python -m glassformer train {folder}` makes a run"
+            f"{folder} has no recipe.toml: `python -m glassformer train {shipped.as_typed(folder)}` makes a run"
         )
     checkpoint = checkpoints.load(folder)
     recipe = Recipe.from_toml((folder / "recipe.toml").read_text(encoding="utf-8"))
