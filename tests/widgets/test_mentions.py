@@ -43,6 +43,7 @@ def test_the_chapters_that_views_mention_are_links(mount):
     rows = reader.root.locator(".gf-chapter")
     assert links(rows) == rows.all_inner_texts() != []
     reader.root.locator(".gf-details summary").click()
+    reader.settle()
     numbers = reader.root.locator(".gf-details table").first
     assert [f"Chapter {number}" for number in links(numbers)] == rows.all_inner_texts()
 
