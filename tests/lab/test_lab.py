@@ -23,7 +23,7 @@ from glassformer import figures, shipped
 from glassformer.contents import chapter
 from glassformer.inside import logit_lens
 from glassformer.scratch import softmax
-from glassformer.widgets import ClockHands
+from glassformer.widgets import ClockHands, Quiz
 from tools import running
 from tools.browser import PATIENCE
 from tools.notebooks import ROOT, WIDGET_STATE, WIDGET_VIEW, read_text
@@ -134,20 +134,24 @@ def read(path):
     return nbformat.read(ROOT / "notebooks" / path, as_version=4)
 
 
-def stored_clocks(**changes):
-    """Returns a stored notebook with one view, not run since. `changes` maps old to new in the view's code."""
-    clocks = ClockHands()
-    widgets = [clocks, clocks.layout, *clocks._modules]
-    state = ipywidgets.Widget.get_manager_state(widgets=widgets)
+def stored_view(view, **changes):
+    """Returns a view's stored output and its state. `changes` maps old to new in the view's code."""
+    state = ipywidgets.Widget.get_manager_state(widgets=[view, view.layout, *view._modules])
     for model in state["state"].values():
         for part in {"source", "style"} & model["state"].keys():
             for old, new in changes.items():
                 model["state"][part] = model["state"][part].replace(old, new)
-    view = {"model_id": clocks.model_id, "version_major": 2, "version_minor": 0}
-    shown = nbformat.v4.new_output("display_data", {WIDGET_VIEW: view, "text/plain": "ClockHands()"})
+    bundle = {"model_id": view.model_id, "version_major": 2, "version_minor": 0}
+    shown = {WIDGET_VIEW: bundle, "text/plain": f"{type(view).__name__}()"}
+    return nbformat.v4.new_output("display_data", shown), {WIDGET_STATE: state}
+
+
+def stored_clocks(**changes):
+    """Returns a stored notebook with one view, not run since. `changes` maps old to new in the view's code."""
+    shown, state = stored_view(ClockHands(), **changes)
     source = "from glassformer.widgets import ClockHands\n\nclocks = ClockHands()\nclocks"
     cells = [nbformat.v4.new_code_cell(source, outputs=[shown]), nbformat.v4.new_code_cell("clocks.position")]
-    metadata = {"widgets": {WIDGET_STATE: state}, "kernelspec": read(CHAPTER).metadata.kernelspec}
+    metadata = {"widgets": state, "kernelspec": read(CHAPTER).metadata.kernelspec}
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
 
 
@@ -158,12 +162,16 @@ def machine():
     return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": read(CHAPTER).metadata.kernelspec})
 
 
-def stored_drawing():
-    """Returns a notebook with the drawing of the whole machine, as it was stored."""
+def stored_links():
+    """Returns a notebook with the drawing of the whole machine and a quiz that mentions chapters, as stored."""
     drawing = figures.machine_so_far("04").data
     shown = nbformat.v4.new_output("execute_result", {"text/html": drawing}, execution_count=1)
     cell = nbformat.v4.new_code_cell('figures.machine_so_far("04")', outputs=[shown], execution_count=1)
-    return nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": read(CHAPTER).metadata.kernelspec})
+    options = [{"text": "Yes.", "why": "It is.", "correct": True}, {"text": "No.", "why": "It is."}]
+    quiz, state = stored_view(Quiz([{"text": "Are chapters 14 and 15 the last?", "options": options}]))
+    cells = [cell, nbformat.v4.new_code_cell("quiz", outputs=[quiz])]
+    metadata = {"widgets": state, "kernelspec": read(CHAPTER).metadata.kernelspec}
+    return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +189,7 @@ def lab(tmp_path_factory):
     for name, notebook in {
         "stored": stored_clocks(),
         "older": stored_clocks(**OLDER),
-        "drawing": stored_drawing(),
+        "links": stored_links(),
     }.items():
         nbformat.write(notebook, folder / "book" / "notebooks" / f"{name}.ipynb")
         notary.sign(notebook)
@@ -350,15 +358,20 @@ def answer(clocks):
     return position
 
 
-def test_a_part_of_the_machine_opens_its_chapter(lab, page):
-    page.goto(lab("drawing.ipynb", "drawing"))
-    notebook = Notebook(page, stored_drawing())
+def test_a_part_of_the_machine_and_a_chapter_that_a_view_mentions_open_as_tabs(lab, page):
+    page.goto(lab("links.ipynb", "links"))
+    notebook = Notebook(page, stored_links())
     drawing = notebook.cells.first.locator(".gf-machine")
     part = drawing.get_by_role("link", name="positions: chapter 04, Putting order in")
     part.wait_for()
+    mention = notebook.cells.nth(1).get_by_role("link", name="14", exact=True)
+    mention.wait_for()
     notebook.shoot("machine")
     part.click()
     page.get_by_role("tab", name=CHAPTER).wait_for()
+    page.get_by_role("tab", name="links.ipynb").click()
+    mention.click()
+    page.get_by_role("tab", name="14-when-it-almost-works.ipynb").wait_for()
 
 
 def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entry(lab, page, tmp_path):
@@ -409,6 +422,43 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
     notebook.shoot("chapter")
 
 
+def is_drawn(locator):
+    """Begins to notice whether an element is drawn; returns a function that says whether it was."""
+    element = locator.element_handle()
+    element.evaluate(
+        """element => new IntersectionObserver((entries) => {
+          if (entries.some((entry) => entry.isIntersecting)) element.dataset.drawn = "yes";
+        }).observe(element)"""
+    )
+    return lambda: element.evaluate("element => element.dataset.drawn") == "yes"
+
+
+def go_on_past_the_prediction(page, notebook):
+    """Goes on as chapter 00 advises, without an answer; then opens what is folded on purpose, and shuts it again."""
+    question, heading, code, comment, after, _ = map(notebook.cells.nth, range(6))
+    drawn = is_drawn(code)
+    go_on = page.locator(".jp-NotebookPanel-toolbar [data-command='notebook:run-cell-and-select-next']").first
+    for count, press in {5: lambda: page.keyboard.press("Shift+Enter"), 7: go_on.click}.items():
+        question.locator(".gf-title").click()
+        press()  # runs the question again
+        press()  # its view may not be back yet
+        expect(after).to_have_class(re.compile("jp-mod-active"))
+        expect(code.locator(".jp-InputPrompt")).to_have_text(f"[{count}]:")
+        expect(question.locator(".gf-predict")).to_be_visible()
+        notebook.wait_until_idle()
+        expect(code).to_be_hidden()
+        assert not drawn()
+    heading.get_by_text("2 cells hidden").click()
+    expect(comment).to_be_visible()
+    shut = heading.locator(".jp-collapseHeadingButton")
+    shut.click()
+    expect(comment).to_be_hidden()
+    page.keyboard.press("ArrowRight")  # JupyterLab's key for opening a heading
+    expect(comment).to_be_visible()
+    assert drawn()
+    shut.click()
+
+
 def test_show_unfolds_what_follows_a_prediction_and_it_is_remembered(lab, page, tmp_path):
     (tmp_path / "predict.md").write_text(PREDICTION, encoding="utf-8")
     written = read_text(tmp_path / "predict.md")
@@ -421,6 +471,7 @@ def test_show_unfolds_what_follows_a_prediction_and_it_is_remembered(lab, page, 
         page.get_by_text("for ty", exact=True),
         page.locator("p", has_text="That is the comment."),
     )
+    go_on_past_the_prediction(page, notebook)
     for inside in (printed, comment):
         expect(inside).to_be_hidden()
     view.locator(
@@ -470,6 +521,9 @@ def windowing(page):
     windowing(SETTINGS["notebook-extension/tracker"]["windowingMode"])
 
 
+NOW = "jupyterapp.shell.currentWidget.content"
+RUNS = f"() => Math.max(...{NOW}.widgets.map(({{ model }}) => model.executionCount ?? 0))"
+
 # What a reader finds in the first chapter: the answer, and words of the comment in the fold.
 PREDICTIONS = [
     ("How many lines long", "About 1,000", "A hundred lines is enough"),
@@ -490,10 +544,18 @@ def test_predictions_of_a_chapter_unfold_where_cells_out_of_sight_are_not_drawn(
         "() => jupyterapp.shell.currentWidget.content.widgets.every("
         "({ model }) => model.type !== 'code' || !model.sharedModel.source || model.executionCount)"
     )
-    page.evaluate("() => jupyterapp.shell.currentWidget.content.scrollToItem(0, 'start')")
+    page.evaluate(f"() => {NOW}.scrollToItem(0, 'start')")
     for question, answer, comment in PREDICTIONS:
         card = page.locator(".gf-predict", has_text=question)
         words = page.locator("p", has_text=comment)
+        scroll_to(page, card)
+        expect(words).to_be_hidden()
+        card.locator(".gf-title").click()
+        before = page.evaluate(RUNS)
+        for _ in range(2):  # past the heading
+            page.keyboard.press("Shift+Enter")
+        page.wait_for_function(f"before => ({RUNS})() > before + 1 && !{NOW}.activeCell.isHidden", arg=before)
+        page.evaluate(f"() => {NOW}.scrollToItem(0, 'start')")
         scroll_to(page, card)
         expect(words).to_be_hidden()
         card.get_by_label(answer).check()

@@ -610,7 +610,8 @@ def head_gradients(shown, state):
 
 
 def loss_watcher(shown, state):
-    """Looks back at the stored run, from its first step onwards."""
+    """Looks back at the stored run, which is shown to its end, from its first step onwards."""
+    assert shown.says.startswith(f"After {state['points'][-1][0]} steps, ")
     shown.press("Step", "Home", "ArrowRight", "ArrowRight")
     step, *_ = state["points"][2]
     mean = np.mean([loss for _, loss, *_ in state["points"][:3]])

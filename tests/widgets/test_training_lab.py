@@ -424,12 +424,15 @@ def test_what_the_browser_does_not_keep_is_asked_for_before_the_reader_leaves(se
     )
     assert page.evaluate(LEAVES) is False  # the browser asks
     page.reload()
+    page.evaluate("() => (document.documentElement.dataset.content_root = '../')")
     page.get_by_role("button", name="Start training").press("Enter")
     expect(page.locator(".gf-says")).to_have_text(DONE)
     use.press("Enter")
     expect(said).to_contain_text(
         "It is ready. You can choose it under the views of the first page and of chapters"
     )
+    last = said.get_by_role("link", name="15", exact=True)
+    expect(last).to_have_attribute("href", "../notebooks/15-your-own-gpt.html")
     assert page.evaluate(LEAVES) is True
     # As a tab does in which the reader has opened another model: now the browser keeps that one.
     page.evaluate("new BroadcastChannel('glassformer own model').postMessage('another')")

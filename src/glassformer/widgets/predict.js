@@ -115,6 +115,7 @@ function followingFold(el, name) {
     isOpen: () => Boolean(toggle) && !toggle.classList.contains("jp-mod-collapsed"),
     set: () => toggle?.click(),
     heading: heading.textContent.replace(/¶$/, "").trim(),
+    cell: next,
   };
 }
 
@@ -129,6 +130,40 @@ function setFold(el, name, open) {
 // In JupyterLab, the cell below may be put on the page after this one.
 const TRIES = 20;
 const PAUSE = 250; // milliseconds
+
+// Shift+Enter and JupyterLab's button ▶ run a cell and go on to the next, even if a collapsed heading hides it; for a hidden cell
+// with code, JupyterLab opens the heading. Under a question without an answer, this goes on with the same key: the hidden cells are
+// run, because later ones may need them, and the cell after them is next. Meanwhile the heading is shut again before anything is
+// drawn. Whatever else the reader does may open it.
+const RUN = '[data-command="notebook:run-cell-and-select-next"]';
+const views = new Set(); // those on the page: { el, model }
+const asking = new Map(); // the cell of a heading -> { model, hidden }: also while the question's own cell is run again
+let goesOn = false; // whether that was the last thing that the reader did
+
+function watch(event) {
+  if (!event.isTrusted || event.key === "Shift") return;
+  goesOn = event.key ? event.key === "Enter" && event.shiftKey : event.target.closest(RUN) !== null;
+  if (!goesOn) return;
+  for (const { el, model } of views) {
+    const { cell } = followingFold(el, nameOf(model)) ?? {};
+    if (!cell) continue;
+    if (!asking.has(cell)) new MutationObserver((changes) => goPast(cell, changes)).observe(cell, { attributeFilter: ["class"], attributeOldValue: true });
+    asking.set(cell, { model });
+  }
+  for (const [cell, about] of asking) {
+    about.hidden = parseInt(cell.querySelector(".jp-showHiddenCellsButton")?.textContent ?? 0); // "3 cells hidden"
+  }
+}
+
+function goPast(cell, changes) {
+  const { model, hidden } = asking.get(cell);
+  if (!goesOn || !hidden || model.get("shown")) return;
+  cell.querySelector(".jp-collapseHeadingButton:not(.jp-mod-collapsed)")?.click();
+  const wasActive = changes.some(({ oldValue }) => oldValue.includes("jp-mod-active"));
+  if (!wasActive || cell.classList.contains("jp-mod-active")) return;
+  const key = { key: "Enter", code: "Enter", keyCode: 13, shiftKey: true, bubbles: true, cancelable: true };
+  for (let left = hidden; left > 0; left--) cell.dispatchEvent(new KeyboardEvent("keydown", key));
+}
 
 // --- the four kinds ----------------------------------------------------------------------------------------------------
 
@@ -396,9 +431,13 @@ function render({ model, el }) {
     result.classList.toggle("gf-away", !shown);
     if (shown) unfold(TRIES);
   }
+  const view = { el, model };
+  views.add(view);
+  for (const kind of ["keydown", "pointerdown"]) window.addEventListener(kind, watch, true); // once, however many views there are
   const stop = onChange(model, ["committed", "shown"], draw);
   return () => {
     isGone = true;
+    views.delete(view);
     stop();
   };
 }

@@ -20,14 +20,14 @@ export function score(questions, answers) {
   return `${solved} of ${n} right, ${first === n ? "all" : first} at the first try.`;
 }
 
-function verdict(question, choice) {
+function verdict(question, choice, model) {
   const mark = (i) =>
     question.options[i].correct
       ? h("strong", { class: "gf-yes" }, "✓ Right. ")
       : h("strong", { class: "gf-no" }, "✗ No. ");
   const explained = choice.map((i) => {
     const { text, why } = question.options[i];
-    return h("p", {}, mark(i), question.multiple && [rich(quoted(text)), ": "], rich(why));
+    return h("p", {}, mark(i), question.multiple && [rich(quoted(text)), ": "], rich(why, model));
   });
   const missing = rightOnes(question).filter((i) => !choice.includes(i)).length;
   if (question.multiple && choice.length === 0) return [h("p", {}, "Tick what applies, then check.")];
@@ -45,7 +45,7 @@ function moveWithoutChoosing(event) {
   radios[(radios.indexOf(event.target) + step + radios.length) % radios.length].focus();
 }
 
-export function questionElement(question, number, tried, choose) {
+export function questionElement(question, number, tried, choose, model) {
   const name = uniqueId();
   const inputs = question.options.map((_, i) =>
     h("input", {
@@ -63,7 +63,7 @@ export function questionElement(question, number, tried, choose) {
   const element = h(
     "fieldset",
     { class: "gf-question", onkeydown: moveWithoutChoosing },
-    h("legend", {}, h("span", { class: "gf-number" }, `${number}`), h("span", {}, rich(question.text))),
+    h("legend", {}, h("span", { class: "gf-number" }, `${number}`), h("span", {}, rich(question.text, model))),
     question.multiple && h("p", { class: "gf-hint" }, "Tick all that apply."),
     rows,
     question.multiple && button("Check", () => choose(ticked())),
@@ -83,7 +83,7 @@ export function questionElement(question, number, tried, choose) {
       row.className = `gf-option ${state && `gf-${state}`} ${latest.includes(i) ? "gf-latest" : ""}`;
       marks[i].textContent = { right: "✓", wrong: "✗" }[state] ?? "";
     });
-    feedback.replaceChildren(...(tries.length ? verdict(question, latest) : []));
+    feedback.replaceChildren(...(tries.length ? verdict(question, latest, model) : []));
   }
   const forget = () => (shown = null); // what was chosen a moment ago may not have been shown yet
   return { element, show, forget };
@@ -145,8 +145,12 @@ function render({ model, el }) {
 
   function build() {
     cards = model.get("questions").map((question, q) =>
-      questionElement(question, q + 1, () => model.get("answers")[q] ?? [], (choice) =>
-        answer(model.get("answers").map((tries, i) => (i === q ? [...tries, choice] : tries))),
+      questionElement(
+        question,
+        q + 1,
+        () => model.get("answers")[q] ?? [],
+        (choice) => answer(model.get("answers").map((tries, i) => (i === q ? [...tries, choice] : tries))),
+        model,
       ),
     );
     const again = risky(

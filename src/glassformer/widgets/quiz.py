@@ -5,7 +5,7 @@ import tomllib
 from traitlets import Dict, Int, List, TraitError, Unicode, observe, validate
 
 from glassformer import contents
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.view import Chapters, View
 
 
 class Quiz(View, module="quiz"):
@@ -28,6 +28,7 @@ class Quiz(View, module="quiz"):
     questions = List(Dict(), minlen=1).tag(sync=True)
     answers = List(List(List(Int(min=0)))).tag(sync=True)
     chapter = Unicode().tag(sync=True)
+    _chapters = Chapters().tag(sync=True)
 
     def __init__(self, questions: list[dict], **traits: object) -> None:
         super().__init__(questions=questions, **({"answers": [[] for _ in questions]} | traits))

@@ -1,5 +1,6 @@
 // A GPT that learns in the page. See training_lab.py. What trains is in engine/training.js.
 import { button, fixed, frame, grouped, h, hold, plural, put, redrawing, risky, setAll, uniqueId, write } from "./kit/kit.js";
+import { rich } from "./kit/rich.js";
 import { reasonOf, weightsFor } from "./engine/weights.js";
 import { BREAKS, isOwn, nearestGuess, settingsOf, setup, sizeOf } from "./engine/training_setup.js";
 import { visible } from "./engine/model.js";
@@ -264,7 +265,7 @@ function render({ model, el }) {
         const there = `It is ready. ${here}You can ${here && "also "}choose it under the views of ${ELSEWHERE}: open “Model” there.`;
         const lost = `It is ready. ${here}But your browser does not keep it for other pages: ${why}. Save it as a file, and open the file there: open “Model” under a view.`;
         const masked = begun.broken === "mask" ? " The views run it with a mask, so there it writes something else." : "";
-        write(kept, (why ? lost : there) + masked);
+        kept.replaceChildren(...rich((why ? lost : there) + masked, model).flat());
         drawn.ask();
       })),
     ),

@@ -12,7 +12,7 @@ from traitlets import Dict, Enum, Float, Int, List, TraitError, Unicode, default
 from glassformer import experiments
 from glassformer.text import CharTokenizer, corpus
 from glassformer.train.recipe import Recipe
-from glassformer.widgets.kit.view import FileView, Number
+from glassformer.widgets.kit.view import Chapters, FileView, Number
 
 NAMES = ("", "short")  # of the forms of the view
 SIZES = ("small", "book", "own")
@@ -105,6 +105,7 @@ class TrainingLab(FileView, module="training_lab"):
     _recipe = Dict(read_only=True).tag(sync=True)
     _sizes = Dict(read_only=True).tag(sync=True)
     _landmarks = Dict(read_only=True).tag(sync=True)
+    _chapters = Chapters().tag(sync=True)
     _pytorch = List(read_only=True).tag(
         sync=True
     )  # losses that the book's size reached with PyTorch, one for a seed

@@ -3,6 +3,7 @@ import { KEPT, cacheBytes, counted, formulaOf, inBytes, lettered, much, percent,
 import { button, frame, grouped, h, hold, put, redrawing, setAll, uniqueId, write } from "../../widgets/kit/kit.js";
 import { model as modelOf, parsed, unknownKeys } from "./hubconfig.js";
 import { NAMES, onPart, partList, stack } from "../../widgets/engine/parts.js";
+import { chapterLink, rich } from "../../widgets/kit/rich.js";
 import { guessed, lacking, sentences, shown } from "./sentences.js";
 
 const LONGEST = 20_000; // characters, as in config_reader.py
@@ -124,7 +125,7 @@ function render({ model, el }) {
       { class: "gf-sentence" },
       h("p", { class: "gf-field" }, h("code", {}, name), " ", h("code", { class: "gf-given-value" }, value)),
       h("p", {}, says),
-      h("p", { class: "gf-chapter" }, `Chapter ${chapter}`),
+      h("p", { class: "gf-chapter" }, rich(`Chapter ${chapter}`, model)),
     );
 
   function drawCount(found) {
@@ -168,7 +169,7 @@ function render({ model, el }) {
       kind === "unread"
         ? []
         : [
-            { caption: "What the fields mean", headers: ["Field", "In the file", "What it means", "Chapter"], rows: () => lines.map((line) => [line.field, line.value, line.says, line.chapter]) },
+            { caption: "What the fields mean", headers: ["Field", "In the file", "What it means", "Chapter"], rows: () => lines.map((line) => [line.field, line.value, line.says, chapterLink(line.chapter, model)]) },
             ...(kind === "runs"
               ? [
                   {

@@ -23,7 +23,7 @@ from glassformer.huggingface.keys import ROPE_KEYS, RULES, WITHOUT_TYPE
 from glassformer.parameters import LETTERS
 from glassformer.published import PUBLISHED, published
 from glassformer.widgets.engine.counting import DEPENDS, LIMITS, formulas
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.view import Chapters, View
 
 LONGEST = 20_000  # characters; the longest known file has a tenth of this
 RUN = ("gpt2", "bert-base", "t5-base", "llama-3-8b", "llama-3.2-1b", "mistral-7b-v0.1", "qwen3-0.6b")
@@ -109,6 +109,7 @@ class ConfigReader(View, module="config_reader"):
     _examples = List().tag(sync=True)
     _formulas = Dict().tag(sync=True)
     _letters = Dict(LETTERS).tag(sync=True)
+    _chapters = Chapters().tag(sync=True)
 
     @property
     def config(self) -> ModelConfig:

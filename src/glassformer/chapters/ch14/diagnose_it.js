@@ -228,7 +228,7 @@ function render({ model, el }) {
       ];
     });
     hold(asked, [p], () => {
-      question = questionElement(questions[p], p + 1, () => tries(p), ([i]) => changed("answers", p, (before) => [...before, i]));
+      question = questionElement(questions[p], p + 1, () => tries(p), ([i]) => changed("answers", p, (before) => [...before, i]), model);
       return question.element;
     });
     question.show();

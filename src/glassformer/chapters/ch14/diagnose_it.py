@@ -15,7 +15,7 @@ from glassformer.experiments import Run, stored
 from glassformer.text import corpus
 from glassformer.trace import trace
 from glassformer.widgets.engine.model import LINE, packed
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.view import Chapters, View
 
 RIGHT = "none"  # in place of a mistake: the model as it should be
 SEEDS = (0, 1)
@@ -60,6 +60,7 @@ class DiagnoseIt(View, module="diagnose_it"):
     _right = Dict().tag(sync=True)
     _tests = List(Dict()).tag(sync=True)
     _landmarks = Dict().tag(sync=True)
+    _chapters = Chapters().tag(sync=True)
 
     def __init__(self, patients: Sequence[str] | None = None, **traits: Any) -> None:
         known = {entry["bug"]: entry for entry in clinic()["patient"]}

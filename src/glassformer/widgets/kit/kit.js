@@ -136,7 +136,7 @@ export function frame(el, { title, hint }) {
 
 function tableElement({ caption, headers, rows }) {
   const body = (typeof rows === "function" ? rows() : rows).map((row) =>
-    h("tr", {}, row.map((cell, i) => (i ? h("td", {}, String(cell)) : h("th", { scope: "row" }, String(cell))))),
+    h("tr", {}, row.map((cell, i) => (i ? h("td", {}, cell instanceof Node ? cell : String(cell)) : h("th", { scope: "row" }, String(cell))))),
   );
   const head = headers.map((text) => (text ? h("th", { scope: "col" }, text) : h("td")));
   return h(

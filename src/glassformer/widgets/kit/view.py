@@ -4,7 +4,9 @@ import math
 from typing import Any
 
 import anywidget
-from traitlets import CFloat, HasTraits, Instance, Int, List, TraitError, default
+from traitlets import CFloat, Dict, HasTraits, Instance, Int, List, TraitError, default
+
+from glassformer import contents
 
 from .modules import Module, read
 
@@ -58,6 +60,14 @@ class FileView(View):
         if (file := self._file(what)) is not None:
             self.send({"answer": what, "received": 0, "total": len(file)})
             self.send({"answer": what}, [file])
+
+
+class Chapters(Dict):
+    """The names of all chapters by number, for a view whose words mention chapters: kit/rich.js makes them links."""
+
+    def default(self, obj: HasTraits | None = None) -> dict[str, str]:
+        """Returns the names of the notebooks, such as "05-the-stream-and-the-norms" for "05"."""
+        return {page.number: page.name for page in contents.pages()}
 
 
 class Number(CFloat):
