@@ -42,6 +42,13 @@ def load(shell: Any) -> None:
     shell.showtraceback = showtraceback
 
 
+def notebook() -> str:
+    """Returns the path of the notebook that this kernel is for, as JupyterLab or VS Code tells it, or ""."""
+    return getattr(sys.modules["__main__"], "__vsc_ipynb_file__", "") or os.environ.get(
+        "JPY_SESSION_NAME", ""
+    )
+
+
 def _stopped(shell: Any, error: KeyboardInterrupt) -> str:
     steps = [
         frame.f_locals.get("step")
@@ -73,9 +80,8 @@ def _cells(shell: Any) -> list[str] | None:
     """Returns the code of each cell of the notebook as it was saved; None if it is not known."""
     import json
 
-    path = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", "")
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(notebook(), encoding="utf-8") as file:
             cells = json.load(file)["cells"]
         return ["".join(cell["source"]).strip() for cell in cells if cell["cell_type"] == "code"]
     except (OSError, ValueError, LookupError, TypeError):
