@@ -64,15 +64,18 @@ def stubs():
 
 
 @EXERCISES
-def test_what_reveal_shows_fits_into_the_notebook_and_is_right(exercise, stubs, monkeypatch):
+def test_what_reveal_shows_fits_into_the_notebook_and_is_right(exercise, stubs):
     stub, names = stubs[exercise.name]
-    names, called = dict(names), exercise.reference.__name__
+    names = dict(names)
     exec(exercise.answer, names)
-    node = ast.parse(exercise.answer).body[-1]
+    tree = ast.parse(exercise.answer)
+    node = tree.body[-1]
+    said = [getattr(one, name, None) for one in ast.walk(tree) for name in ("annotation", "returns")]
+    assert not any(said)
     assert ast.unparse(node.args) == ast.unparse(ast.parse(stub).body[-1].args)
     assert ast.get_docstring(node) is None
     assert names_used(exercise.answer) - set(names) <= set(dir(builtins))
-    outcome = attempt(exercise, names[called], SECONDS)
+    outcome = attempt(exercise, names[exercise.reference.__name__], SECONDS)
     assert (outcome.status, outcome.message) == (RIGHT, "")
 
 

@@ -84,10 +84,6 @@ def test_the_first_function_makes_the_file(cell, own, shown):
     keep(cell("def one(x):\n    return x  # as it is\n"))
     assert own.read_text() == NEW + "\n\ndef one(x):\n    return x  # as it is\n"
     assert shown[-1].headline == f"`one` is now in `{own}`"
-    assert (
-        "in any notebook of the book, or a script in that folder: `from my_transformer import one`"
-        in told(shown)
-    )
     assert "`from my_transformer import one`" in shown[-1].lines[-1][1]
 
 

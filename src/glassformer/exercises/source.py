@@ -82,8 +82,18 @@ def plain(function: Callable[..., Any], name: str) -> str:
     """Returns a function's source as a notebook would have it: under that name, without annotations and docstring."""
     code = textwrap.dedent(inspect.getsource(function))
     node: Any = ast.parse(code).body[0]
-    said = ast.get_docstring(node) is not None
-    body = "\n".join(code.splitlines()[node.body[0].end_lineno if said else first_line(node.body[0]) - 1 :])
+    lines = code.splitlines()
+    for one in ast.walk(node):  # within the function
+        said, begin = None, 0
+        if isinstance(one, ast.AnnAssign):
+            said, begin = one.annotation, one.target.end_col_offset or 0
+        elif isinstance(one, ast.FunctionDef) and one is not node and one.returns:
+            said, begin = one.returns, lines[one.returns.lineno - 1].rindex(" ->")
+        if said is not None:
+            line = lines[said.lineno - 1]
+            lines[said.lineno - 1] = line[:begin] + line[said.end_col_offset :]
+    documented = ast.get_docstring(node) is not None
+    body = "\n".join(lines[node.body[0].end_lineno if documented else node.body[0].lineno - 1 :])
     for one in ast.walk(node.args):
         if isinstance(one, ast.arg):
             one.annotation = None

@@ -31,7 +31,7 @@ def rope_score(
 ) -> float:
     """The dot product of q rotated to position m and k rotated to n, from m − n alone. Layout half."""
     half = len(q) // 2
-    angles = distance * base ** (-np.arange(0, len(q), 2) / len(q))
+    angles = base ** (-np.arange(0, len(q), 2) / len(q)) * distance
     along = q[:half] * k[:half] + q[half:] * k[half:]
     across = q[:half] * k[half:] - q[half:] * k[:half]
     return float(along @ np.cos(angles) + across @ np.sin(angles))

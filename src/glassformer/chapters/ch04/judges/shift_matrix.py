@@ -20,7 +20,7 @@ from .rotations import add_wrong_frequencies, in_halves, pair_frequencies
 def shift_matrix(n: Real, d_model: int, base: float = 10_000.0) -> Float[np.ndarray, "{d_model} {d_model}"]:
     """The matrix R with ``R @ PE(p) = PE(p + n)`` for every position p: a rotation for each pair."""
     R = np.zeros((d_model, d_model))
-    for i, angle in enumerate(n * base ** (-np.arange(0, d_model, 2) / d_model)):
+    for i, angle in enumerate(base ** (-np.arange(0, d_model, 2) / d_model) * n):
         pair = slice(2 * i, 2 * i + 2)
         R[pair, pair] = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
     return R

@@ -30,7 +30,7 @@ def block_backward(
 ) -> tuple[Float[np.ndarray, "T D"], dict[str, np.ndarray]]:
     """Maps the gradient of a pre-norm block's output to that of x, and of its weights under their names."""
 
-    def some(*names):
+    def some(*names) -> Any:
         return [weights[name] for name in names]
 
     first, second = ([f"{norm}.weight", f"{norm}.bias"] for norm in ("norm_attention", "norm_feedforward"))

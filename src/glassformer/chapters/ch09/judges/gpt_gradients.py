@@ -31,7 +31,7 @@ def gpt_gradients(
     """The loss of a tied GPT on one text, and the gradient of every weight under its name."""
     table, places = weights["token_embedding.weight"], weights["decoder.positions.weight"]
     last = ["decoder.norm.weight", "decoder.norm.bias"]
-    ends = [weights[name] for name in last]
+    ends: Any = [weights[name] for name in last]
     n_layers = sum(name.endswith("norm_attention.weight") for name in weights)
 
     def of_block(i):

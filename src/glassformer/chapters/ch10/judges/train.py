@@ -31,7 +31,7 @@ def train(
     max_norm: float = 1.0,
 ) -> Iterator[float]:
     """Trains a GPT, and yields the loss of each step; the dictionary then has the new arrays."""
-    memory = {name: (0.0, 0.0) for name in weights}
+    memory: dict[str, tuple[Any, Any]] = {name: (0.0, 0.0) for name in weights}
     for step, (inputs, targets) in zip(range(steps), batches, strict=False):
         found = [
             gpt_gradients(ids, wanted, weights, n_heads) for ids, wanted in zip(inputs, targets, strict=True)
