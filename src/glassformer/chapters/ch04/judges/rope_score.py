@@ -6,7 +6,6 @@ Axis: K d_head.
 """
 
 import math
-from numbers import Real
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from .rotations import (
 
 
 def rope_score(
-    q: Float[np.ndarray, " K"], k: Float[np.ndarray, " K"], distance: Real, base: float = 10_000.0
+    q: Float[np.ndarray, " K"], k: Float[np.ndarray, " K"], distance: float | int, base: float = 10_000.0
 ) -> float:
     """The dot product of q rotated to position m and k rotated to n, from m − n alone. Layout half."""
     half = len(q) // 2

@@ -4,7 +4,6 @@ Axes: T positions asking, D d_model.
 """
 
 import math
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,9 @@ from glassformer.shapes import Float
 from .rotations import add_wrong_frequencies, in_halves, pair_frequencies
 
 
-def shift_matrix(n: Real, d_model: int, base: float = 10_000.0) -> Float[np.ndarray, "{d_model} {d_model}"]:
+def shift_matrix(
+    n: float | int, d_model: int, base: float = 10_000.0
+) -> Float[np.ndarray, "{d_model} {d_model}"]:
     """The matrix R with ``R @ PE(p) = PE(p + n)`` for every position p: a rotation for each pair."""
     R = np.zeros((d_model, d_model))
     for i, angle in enumerate(base ** (-np.arange(0, d_model, 2) / d_model) * n):
