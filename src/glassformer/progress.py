@@ -23,6 +23,13 @@ def on_terminal(text: str) -> str:
     return NOT_SHOWN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def in_notebook() -> bool:
+    """Returns whether this runs in a notebook's kernel."""
+    from IPython import get_ipython
+
+    return hasattr(get_ipython(), "kernel")
+
+
 def bar(iterable: Iterable | None = None, **options: Any) -> "tqdm":
     """Iterates over something that takes more than ten seconds, showing a progress bar.
 
@@ -30,8 +37,7 @@ def bar(iterable: Iterable | None = None, **options: Any) -> "tqdm":
     printed lines and disappears when the loop ends, so it is not saved; print the results after the loop. With
     TQDM_DISABLE=1 in the environment there is no bar: the book's notebooks are executed that way.
     """
-    from IPython import get_ipython
     from tqdm import tqdm
 
-    here: dict[str, Any] = {"file": sys.stdout, "leave": False} if hasattr(get_ipython(), "kernel") else {}
+    here: dict[str, Any] = {"file": sys.stdout, "leave": False} if in_notebook() else {}
     return tqdm(iterable, **here | options)

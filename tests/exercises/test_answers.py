@@ -4,10 +4,13 @@ The classic mistakes of a chapter are also submitted as answers here. `tests/cha
 that differ from the book's, and answers that are wrong in other ways.
 """
 
+import ast
+import builtins
 import re
 import warnings
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 import torch
@@ -15,7 +18,9 @@ import torch
 from glassformer.exercises import exercises, expect
 from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
 from glassformer.exercises.catalogue import catalogue
+from glassformer.exercises.source import imports_in, names_used
 from tools import derived
+from tools.pages.practice import task
 
 from .answers import all_answers
 
@@ -40,8 +45,42 @@ def of(answer):
     return f"{answer.exercise}-{answer.function.__name__}"
 
 
+@pytest.fixture(scope="module")
+def stubs():
+    """Returns, by exercise, its stub, and the names that the practice notebook has there: imports, other answers."""
+    found = {}
+    for file in (NOTEBOOKS.parents[2] / "notebooks" / "exercises").glob("*.ipynb"):
+        codes = [cell.source for cell in nbformat.read(file, 4).cells if cell.cell_type == "code"]
+        names = {"In": codes[:1]}
+        exec("\n".join(map(str, imports_in(ast.parse(codes[0]).body))), names)
+        for code in codes[1:]:
+            names = dict(names)
+            for name in re.findall(r'mine\("([\w.]+)"', code):
+                names[BY_NAME[name].reference.__name__] = BY_NAME[name].reference
+            if asked := task(code):
+                found[asked.name] = asked.stub, names
+                names = {**names, asked.function: BY_NAME[asked.name].reference}
+    return found
+
+
 @EXERCISES
-def test_the_reference_is_right(exercise):
+def test_what_reveal_shows_fits_into_the_notebook_and_is_right(exercise, stubs):
+    stub, names = stubs[exercise.name]
+    names = dict(names)
+    exec(exercise.answer, names)
+    tree = ast.parse(exercise.answer)
+    node = tree.body[-1]
+    said = [getattr(one, name, None) for one in ast.walk(tree) for name in ("annotation", "returns")]
+    assert not any(said)
+    assert ast.unparse(node.args) == ast.unparse(ast.parse(stub).body[-1].args)
+    assert ast.get_docstring(node) is None
+    assert names_used(exercise.answer) - set(names) <= set(dir(builtins))
+    outcome = attempt(exercise, names[exercise.reference.__name__], SECONDS)
+    assert (outcome.status, outcome.message) == (RIGHT, "")
+
+
+@pytest.mark.parametrize("exercise", [one for one in exercises() if one.short], ids=lambda one: one.name)
+def test_the_librarys_own_function_is_right(exercise):
     outcome = attempt(exercise, exercise.reference, SECONDS)
     assert (outcome.status, outcome.message) == (RIGHT, "")
 

@@ -83,8 +83,20 @@ def told(shown):
 def test_the_first_function_makes_the_file(cell, own, shown):
     keep(cell("def one(x):\n    return x  # as it is\n"))
     assert own.read_text() == NEW + "\n\ndef one(x):\n    return x  # as it is\n"
-    assert shown[-1].headline == "`one` is now in my_transformer.py"
+    assert shown[-1].headline == f"`one` is now in `{own}`"
     assert "`from my_transformer import one`" in shown[-1].lines[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("folder", "link"), [("", "my_transformer.py"), ("exercises", "../my_transformer.py")]
+)
+def test_the_file_that_was_written_is_a_link_from_the_notebooks(own, cell, shown, monkeypatch, folder, link):
+    monkeypatch.delenv(ENVIRONMENT)
+    (own.parent / folder).mkdir(parents=True)
+    monkeypatch.chdir(own.parent / folder)
+    keep(cell("def one(x):\n    return x"))
+    assert own.exists()
+    assert f' is now in <a href="{link}">{link}</a></strong>' in shown[-1]._repr_html_()
 
 
 def test_a_second_function_goes_below_with_what_it_needs(cell, own, shown):

@@ -468,8 +468,19 @@ def test_the_answer_is_shown_after_one_more_question_and_marked(visit, shown):
     press(place, "Show it")
     reveal("attention.scores")
     assert said(place).split() == repr(shown[-1]).replace("`", "").split()
+    expect(place.locator("details")).to_have_count(0)  # the library has no version of this
+    keyword = place.locator(".practice-panel .tok-keyword").first
+    assert keyword.evaluate("(e) => getComputedStyle(e).color") != place.evaluate(
+        "(e) => getComputedStyle(e).color"
+    )
     marks = page.evaluate("localStorage.getItem('glassformer.file: progress.json')")
     assert json.loads(marks) == {"version": 1, "exercises": {"attention.scores": {"revealed": True}}}
+    place = page.locator('.practice[data-exercise="attention.softmax"]')
+    press(place, "Show the answer")
+    press(place, "Show it")
+    place.locator("summary").click()
+    reveal("attention.softmax")
+    assert said(place).replace("`", "").split() == repr(shown[-1]).replace("`", "").split()
 
 
 def test_the_keyboard_is_enough(visit):

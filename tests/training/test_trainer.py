@@ -455,6 +455,16 @@ def test_a_closed_terminal_saves_the_run_too(tmp_path, monkeypatch):
         signal.signal(signal.SIGHUP, before)
 
 
+def test_in_a_notebook_ctrl_c_ends_the_cell_once_the_run_is_saved(tmp_path, monkeypatch, interruptible):
+    monkeypatch.setattr("glassformer.train.trainer.in_notebook", lambda: True)
+    made = trainer(folder=tmp_path)
+    made.callback = lambda record: record["step"] == 3 and signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt, match="Stopped after step 3 of 8; the run is saved in") as stopped:
+        made.run()
+    assert stopped.value._render_traceback_() == [str(stopped.value)]  # what IPython shows
+    assert latest(tmp_path).name == "step-00000003"
+
+
 def test_a_second_ctrl_c_ends_it_at_once(interruptible):
     def interrupt(record):
         signal.raise_signal(signal.SIGINT)

@@ -2,12 +2,17 @@
 
 import difflib
 import inspect
+import os
+import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace as changed
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from glassformer import contents
+from glassformer.first_words import notebook
 
 from . import own_file
 from .attempt import INTERRUPTED, RIGHT, STUB, WRONG, Outcome, attempt
@@ -32,7 +37,7 @@ def exercises() -> list[Exercise]:
     return [find(name) for name in catalogue()]
 
 
-def check(name: Any, function: Any, *, seconds: Any = SECONDS) -> Any:
+def check(name: Any = "", function: Any = None, *, seconds: Any = SECONDS) -> Any:
     """Check your function for the exercise `name`, show the verdict, and return a function that works.
 
     The checks run in teaching order and stop at the first one that fails. Your function may raise, exit, loop forever,
@@ -46,7 +51,7 @@ def check(name: Any, function: Any, *, seconds: Any = SECONDS) -> Any:
     """
     prose = _prose(name)
     if prose is None:
-        show(_unknown(name))
+        show(_unknown(name, "check"))
         return function
     name = prose.name
     exercise = find(name)
@@ -78,21 +83,21 @@ def check(name: Any, function: Any, *, seconds: Any = SECONDS) -> Any:
     return exercise.reference
 
 
-def hint(name: Any) -> None:
+def hint(name: Any = "") -> None:
     """Show the next hint for an exercise. There are three, and each gives away more than the one before."""
     prose = _prose(name)
     if prose is None:
-        return show(_unknown(name))
+        return show(_unknown(name, "hint"))
     number = min(_hints_given.get(prose.name, 0), len(prose.hints) - 1)
     _hints_given[prose.name] = number + 1
     return show(hints(prose)[number])
 
 
-def reveal(name: Any) -> None:
-    """Show the book's own answer: its source, and one line on why it works. `progress` will list it as revealed."""
+def reveal(name: Any = "") -> None:
+    """Show an answer, one line on why it works, and the library's own version. `progress` will list it as revealed."""
     prose = _prose(name)
     if prose is None:
-        return show(_unknown(name))
+        return show(_unknown(name, "reveal"))
     _record.mark(prose.name, "revealed")
     return show(answer(find(prose.name)))
 
@@ -109,9 +114,10 @@ def hints(prose: Prose) -> list[Panel]:
 
 def answer(exercise: Exercise) -> Panel:
     """Returns the panel of the book's answer."""
-    sources = [inspect.getsource(part) for part in (exercise.reference, *exercise.built_on)]
+    sources = "\n\n".join(textwrap.dedent(inspect.getsource(part)) for part in exercise.library)
     title = f"`{exercise.name}`: the book's answer"
-    return Panel(title, [("", exercise.prose.why)], code="\n\n".join(sources))
+    more = "How the library does it, with all that it covers", sources
+    return Panel(title, [("", exercise.prose.why)], code=exercise.answer, python=True, more=more)
 
 
 def progress(chapter: Any = None) -> None:
@@ -121,7 +127,8 @@ def progress(chapter: Any = None) -> None:
         chapter: the number of one chapter, as in ``progress("05")``; by default, every chapter with exercises.
     """
     if chapter is None:
-        shown = contents.pages()
+        here = _here()
+        shown = tuple(sorted(contents.pages(), key=lambda page: page.number != here))  # this notebook's first
     else:
         asked = str.__str__(chapter) if isinstance(chapter, str) else ""
         try:
@@ -133,6 +140,17 @@ def progress(chapter: Any = None) -> None:
             advice = "`progress()` lists all exercises."
             return show(Panel(f"There are no exercises for chapter {which}", [("", advice)], mood="bad"))
     marks = _record.load()
+    if chapter is None:
+        every = catalogue()
+        left = [prose.minutes for name, prose in every.items() if not marks.get(name, {}).get("done")]
+        said = f"{len(every) - len(left)} of {len(every)} exercises done"
+        show(
+            Panel(
+                f"{said}; about {sum(left) / 60:.0f} hours left"
+                if left
+                else f"{said}. You have finished the book."
+            )
+        )
     for one in shown:
         listed = list(of_chapter(one.number).values())
         if not listed:
@@ -149,7 +167,7 @@ def progress(chapter: Any = None) -> None:
     return None
 
 
-def keep(function: Any, *, replace: bool = False) -> None:
+def keep(function: Any = None, *, replace: bool = False) -> None:
     """Save a function that `check` accepted in your own file, ``my_transformer.py``, next to the notebooks.
 
     The imports, helpers and constants that it uses are saved with it. Everything else in the file stays as you wrote
@@ -186,11 +204,11 @@ def kept(function: Any, *, replace: bool) -> tuple[str, Panel]:
     return "", Panel(f"`{name}` was not saved", [("", why)], mood="bad")
 
 
-def mine(name: Any) -> Any:
+def mine(name: Any = "") -> Any:
     """Returns your own function for the exercise `name` from ``my_transformer.py``, or the book's if you have none."""
     prose = _prose(name)
     if prose is None:
-        return show(_unknown(name))
+        return show(_unknown(name, "mine"))
     exercise = find(prose.name)
     function, whose = own_or_the_books(exercise)
     show(Panel(f"`{exercise.reference.__name__}`: {whose}"))
@@ -242,13 +260,8 @@ def _saved(function: Any, saved: own_file.Saved) -> Panel:
     wrong = [("✗", trouble)] if trouble else _wrong_in_file(function)
     if saved.status == own_file.SAME:
         return Panel(f"{file} already has this `{name}`", wrong, mood="bad" if wrong else "plain")
-    lines = [
-        (
-            "",
-            f"To use it in any notebook or script next to that file: `from {own_file.MODULE} import {name}`",
-        ),
-        *wrong,
-    ]
+    places = "any notebook of the book, or a script in that folder"
+    lines = [("", f"To use it in {places}: `from {own_file.MODULE} import {name}`"), *wrong]
     if saved.instead:
         lines.insert(0, ("", f"It replaces {', '.join(f'`{one}`' for one in saved.instead)}"))
     if saved.besides:
@@ -258,7 +271,16 @@ def _saved(function: Any, saved: own_file.Saved) -> Panel:
             0, ("", f"The file's previous version is in `{saved.copy.parent.name}/{saved.copy.name}`")
         )
     said = "was replaced" if saved.status == own_file.REPLACED else "is now"
-    return Panel(f"`{name}` {said} in {file}", lines, code=saved.diff, mood="bad" if wrong else "good")
+    return Panel(f"`{name}` {said} in {_own_file()}", lines, code=saved.diff, mood="bad" if wrong else "good")
+
+
+def _own_file() -> str:
+    """Returns the path of the reader's file from here, as a link, or its whole path if it is elsewhere."""
+    path, here = own_file.own_path(), Path.cwd()
+    if path.parent not in (here, *here.parents):
+        return f"`{path}`"
+    near = Path(os.path.relpath(path)).as_posix()
+    return f"[{near}]({near})"
 
 
 def _wrong_in_file(function: Any) -> list[tuple[str, str]]:
@@ -318,7 +340,26 @@ def _ask(name: str) -> str:
     return f'`hint("{name}")`'
 
 
-def _unknown(name: Any) -> Panel:
+def _here() -> str:
+    """Returns the number of the chapter whose notebook this is, or "" if that is not known or has no exercises."""
+    found = re.search(r"(?<!\d)\d\d(?!\d)", Path(notebook()).stem)
+    return found[0] if found and found[0] in contents.numbers() and of_chapter(found[0]) else ""
+
+
+def _unknown(name: Any, command: str) -> Panel:
+    """Says what exercises can be asked for: all of this notebook's if no name was given, or else close ones."""
+    if isinstance(name, str) and not name:
+        here = _here()
+        if here:
+            lines = [("", f'`"{one.name}"`: {one.title}') for one in of_chapter(here).values()]
+        else:
+            known = {number: of_chapter(number) for number in contents.numbers()}
+            lines = [
+                ("", f"Chapter {number}: " + ", ".join(f'`"{one}"`' for one in those))
+                for number, those in known.items()
+                if those
+            ]
+        return Panel(f"`{command}` needs the name of an exercise, in quotes", lines)
     name = str.__str__(name) if isinstance(name, str) else name
     close = difflib.get_close_matches(name, catalogue(), n=3, cutoff=0.4) if isinstance(name, str) else []
     listed = ", ".join(f'`"{other}"`' for other in close)

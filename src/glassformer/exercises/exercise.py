@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .expect import expect, expect_error, expect_parts, expect_row, expect_shape, show
+from .source import plain
 
 Step = Callable[[Callable[..., Any]], None]
 
@@ -78,7 +79,9 @@ class Exercise:
     Attributes:
         prose: the text of the exercise.
         reference: the book's answer; `check` returns it until the learner's own is right.
-        built_on: functions of the package that the reference calls and `reveal` shows with it.
+        short: what a reader may write instead, if the reference is the library's own function.
+        built_on: what `reveal` shows besides: a judge's functions, above the answer, because the reference calls them;
+            the package's, below it, because that is how the library does it.
         parts: the names of what the answer returns, if it returns several things.
         axes: the letters of the answer's axes, as in "T D"; if there are several parts, one string for each.
         needs: libraries other than NumPy that the exercise is about, as in ("torch",).
@@ -89,6 +92,7 @@ class Exercise:
 
     prose: Prose
     reference: Callable[..., Any]
+    short: Callable[..., Any] | None = None
     built_on: tuple[Callable[..., Any], ...] = ()
     parts: tuple[str, ...] = ()
     axes: str | tuple[str, ...] = ""
@@ -101,6 +105,18 @@ class Exercise:
     def name(self) -> str:
         """Returns the name that the learner passes to `check`."""
         return self.prose.name
+
+    @property
+    def answer(self) -> str:
+        """Returns the code that a reader may write: the reference's, or a short one if that is the library's own."""
+        above = [plain(one, one.__name__) for one in self.built_on if one not in self.library]
+        return "\n\n\n".join([*above, plain(self.short or self.reference, self.reference.__name__)])
+
+    @property
+    def library(self) -> list[Callable[..., Any]]:
+        """Returns the package's own functions for the same, with all that they cover; there may be none."""
+        parts = [self.reference, *self.built_on]
+        return [part for part in parts if not part.__module__.startswith("glassformer.chapters.")]
 
     @property
     def letters(self) -> str:

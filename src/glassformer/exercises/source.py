@@ -7,6 +7,7 @@ import io
 import linecache
 import symtable
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
@@ -17,6 +18,7 @@ from .expect import describe
 MODULE = "my_transformer"  # the reader's own file, which cannot import from itself
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 LONGEST_CONSTANT = 1000  # characters
+WIDTH = 82  # of a line of code in a notebook
 
 
 class CannotSaveError(Exception):
@@ -74,6 +76,33 @@ def take(function: Callable[..., Any]) -> Taken:
     taken = Taken()
     _take(function, taken, set())
     return taken
+
+
+def plain(function: Callable[..., Any], name: str) -> str:
+    """Returns a function's source as a notebook would have it: under that name, without annotations and docstring."""
+    code = textwrap.dedent(inspect.getsource(function))
+    node: Any = ast.parse(code).body[0]
+    lines = code.splitlines()
+    for one in ast.walk(node):  # within the function
+        said, begin = None, 0
+        if isinstance(one, ast.AnnAssign):
+            said, begin = one.annotation, one.target.end_col_offset or 0
+        elif isinstance(one, ast.FunctionDef) and one is not node and one.returns:
+            said, begin = one.returns, lines[one.returns.lineno - 1].rindex(" ->")
+        if said is not None:
+            line = lines[said.lineno - 1]
+            lines[said.lineno - 1] = line[:begin] + line[said.end_col_offset :]
+    documented = ast.get_docstring(node) is not None
+    body = "\n".join(lines[node.body[0].end_lineno if documented else node.body[0].lineno - 1 :])
+    for one in ast.walk(node.args):
+        if isinstance(one, ast.arg):
+            one.annotation = None
+    head = f"def {name}({ast.unparse(node.args)}):"
+    if len(head) > WIDTH:
+        indent = " " * 4
+        given = textwrap.fill(ast.unparse(node.args), WIDTH, initial_indent=indent, subsequent_indent=indent)
+        head = f"def {name}(\n{given}\n):"
+    return f"{head}\n{body.strip(chr(10))}"
 
 
 def imports_in(body: list[ast.stmt]) -> Iterator[Import]:

@@ -9,6 +9,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +19,13 @@ from glassformer import mentions
 # backgrounds of the dark themes.
 BAR = {"good": "#009E73", "bad": "#D55E00", "plain": "#808080"}
 
-# A link to a notebook, [words](address): the only kind of link that a sentence may have.
-_LINK = re.compile(r"\[([^\][]+)\]\(((?:\.\.?/)*\w[\w.-]*(?:/\w[\w.-]*)*\.ipynb)\)")
+# A link to a notebook or the reader's file, [words](address): the only kind of link that a sentence may have.
+_LINK = re.compile(r"\[([^\][]+)\]\(((?:\.\.?/)*\w[\w.-]*(?:/\w[\w.-]*)*\.(?:ipynb|py))\)")
+
+# Pygments' short names of tokens, or their first letters, and what JupyterLab's themes call these kinds
+KINDS = {
+    "k": "keyword", "ow": "keyword", "m": "number", "s": "string", "c": "comment", "nf": "def",
+}  # fmt: skip
 
 _BOX = "border-left: 4px solid {bar}; padding: 0.2em 0 0.2em 0.9em; margin: 0.4em 0; line-height: 1.5"
 _CODE = "color: inherit; background: none; border: 0; padding: 0"
@@ -52,6 +58,8 @@ class Panel:
         headline: one sentence. Backticks mark code, here and in the lines; [words](page.ipynb) is a link.
         lines: (mark, sentence) pairs; the mark is one character, such as ✓, or empty.
         code: source text to show below the lines.
+        python: whether the code is Python, to show in colours.
+        more: a folded part below: its title and its Python code.
         mood: the kind of bar: "good", "bad" or "plain".
     """
 
@@ -59,6 +67,8 @@ class Panel:
     lines: Sequence[tuple[str, str]] = ()
     code: str = ""
     mood: str = "plain"
+    python: bool = False
+    more: tuple[str, str] = ("", "")
 
     def __repr__(self) -> str:
         lines = [self.headline.replace("`", "")]
@@ -67,27 +77,35 @@ class Panel:
             lines.append(f"  {mark} {said}" if mark else f"  {said}")
         if self.code:
             lines += ["", self.code.rstrip()]
+        if self.more[1]:
+            lines += ["", self.more[0], "", self.more[1].rstrip()]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         parts = [f"<strong>{_inline(self.headline)}</strong>"]
         parts += [f"<div>{f'{mark}&nbsp;' if mark else ''}{_inline(line)}</div>" for mark, line in self.lines]
         if self.code:
-            code = html.escape(self.code.rstrip())
-            # tabindex: long lines scroll sideways, and the keyboard must be able to scroll them
-            pre = f'<pre tabindex="0" style="{_CODE}; overflow-x: auto">'
-            parts.append(f'{pre}<code style="{_CODE}">{code}</code></pre>')
+            parts.append(_block(self._pieces()))
+        title, code = self.more
+        if code:
+            parts.append(f"<details><summary>{_inline(title)}</summary>{_block(_coloured(code))}</details>")
         return f'<div style="{_BOX.format(bar=BAR[self.mood])}">{"".join(parts)}</div>'
 
     def data(self) -> dict[str, Any]:
-        """Returns it as JSON has it, with every sentence in spans."""
+        """Returns it as JSON has it, with every sentence in spans, and coloured code in (kind, text) pairs."""
+        title, code = self.more
+        more = {"more": {"title": _data(title), "code": _coloured(code)}} if code else {}
         return {
             "kind": "panel",
             "mood": self.mood,
             "headline": _data(self.headline),
             "lines": [[mark, _data(sentence)] for mark, sentence in self.lines],
-            "code": self.code.rstrip(),
+            "code": self._pieces() if self.python else self.code.rstrip(),
+            **more,
         }
+
+    def _pieces(self) -> list[tuple[str, str]]:
+        return _coloured(self.code) if self.python else [("", self.code.rstrip())]
 
 
 @dataclass(frozen=True)
@@ -132,6 +150,32 @@ class Table:
             "rows": [list(row) for row in self.rows],
             "closing": _data(self.closing),
         }
+
+
+def _coloured(code: str) -> list[tuple[str, str]]:
+    """Returns Python code in pieces: what kind of piece each is, one of `KINDS` or "", and its text."""
+    from pygments.lexers.python import PythonLexer
+    from pygments.token import STANDARD_TYPES
+
+    def kind(piece: tuple[Any, str]) -> str:
+        name = STANDARD_TYPES[piece[0]]
+        return KINDS.get(name) or KINDS.get(name[:1], "")
+
+    pieces = groupby(PythonLexer(stripnl=False, ensurenl=False).get_tokens(code.rstrip()), kind)
+    return [(kind, "".join(text for _, text in some)) for kind, some in pieces]
+
+
+def _block(pieces: Sequence[tuple[str, str]]) -> str:
+    """Returns the HTML of code, in the colours that JupyterLab's theme has for it, if this is JupyterLab."""
+    said = [
+        f'<span style="color: var(--jp-mirror-editor-{kind}-color, inherit)">{html.escape(text)}</span>'
+        if kind
+        else html.escape(text)
+        for kind, text in pieces
+    ]
+    # tabindex: long lines scroll sideways, and the keyboard must be able to scroll them
+    pre = f'<pre tabindex="0" style="{_CODE}; overflow-x: auto">'
+    return f'{pre}<code style="{_CODE}">{"".join(said)}</code></pre>'
 
 
 def _inline(sentence: str) -> str:

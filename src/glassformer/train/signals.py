@@ -19,6 +19,13 @@ class StopRequest:
         return self.signal is not None
 
 
+class Stopped(KeyboardInterrupt):
+    """Ends a notebook's cell whose training was interrupted. IPython shows its sentences without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
     """Inside a `with` block, records the first Ctrl-C instead of raising it; a second one is raised.

@@ -19,7 +19,7 @@ from glassformer.atomic_files import naming, only_writer
 from glassformer.checkpoints import Checkpoint
 from glassformer.nn import Transformer
 from glassformer.progress import bar as progress_bar
-from glassformer.progress import on_terminal
+from glassformer.progress import in_notebook, on_terminal
 from glassformer.tasks import NO_TARGET
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
@@ -33,7 +33,7 @@ from glassformer.train.optimizers import (
 )
 from glassformer.train.processes import Processes, choice_of, device_of, processes, world
 from glassformer.train.schedule import ema_share, is_due, rate_share
-from glassformer.train.signals import stop_on_signals
+from glassformer.train.signals import Stopped, stop_on_signals
 from glassformer.untrusted_files import LARGEST_WEIGHT
 
 LOG = "log.jsonl"
@@ -122,6 +122,8 @@ class Trainer:
         """Trains until the last step or until Ctrl-C, which finishes the step and saves. Returns the log's records.
 
         Raises:
+            KeyboardInterrupt: after a second Ctrl-C; in a notebook after the first, once it has saved, so that the
+            rest of the cell does not run.
             FloatingPointError: a loss or a gradient is no longer finite, or a weight's square is not. Earlier
             checkpoints are kept.
             BlockingIOError: another run writes to the folder.
@@ -163,6 +165,8 @@ class Trainer:
                 if is_due(config.save_every, self.step, config.steps) or self.was_interrupted:
                     self._save()
             if self.was_interrupted and self._is_first:
+                if in_notebook():  # the rest of the cell expects a trained model
+                    raise Stopped(self._how_to_go_on())
                 _write(bar, self._how_to_go_on())
         self.stopped_by = stop.signal
         return self.log.records
@@ -419,7 +423,10 @@ class Trainer:
 
     def _how_to_go_on(self) -> str:
         if self.folder is None:
-            return f"Stopped after step {self.step} of {self.config.steps}. There is no folder, so nothing was saved."
+            return (
+                f"Stopped after step {self.step} of {self.config.steps}. There is no folder, so nothing was saved, but "
+                "the model keeps what it has learned: run() of this Trainer continues, and a new model starts over."
+            )
         return (
             f"Stopped after step {self.step} of {self.config.steps}; the run is saved in {self.folder}. "
             "To continue, start the same training with resume=True, or --resume on the command line."

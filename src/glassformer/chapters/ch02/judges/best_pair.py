@@ -25,8 +25,11 @@ def _first_of_most(ids, key):
 
 def best_pair(ids: Integer[np.ndarray, " T"]) -> Int[np.ndarray, "2"]:
     """Returns the pair of neighbours that occurs most often; among equal counts, the pair with the lower ids."""
-    pairs = Counter(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True))
-    return np.array(min(pairs, key=lambda pair: (-pairs[pair], pair)))
+    ids, counts = ids.tolist(), {}
+    for i in range(len(ids) - 1):
+        pair = ids[i], ids[i + 1]
+        counts[pair] = counts.get(pair, 0) + 1
+    return np.array(min(counts, key=lambda pair: (-counts[pair], pair)))
 
 
 pair = exercise("tokens.best_pair", best_pair)

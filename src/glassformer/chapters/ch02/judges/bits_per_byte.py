@@ -2,12 +2,14 @@
 
 import math
 
+import numpy as np
+
 from glassformer.exercises.catalogue import exercise
 
 
 def bits_per_byte(nats_per_token: float, n_tokens: int, n_bytes: int) -> float:
     """Returns the loss in bits per byte, which does not depend on how a text is cut into tokens."""
-    return nats_per_token * n_tokens / math.log(2) / n_bytes
+    return nats_per_token * n_tokens / np.log(2) / n_bytes
 
 
 bits = exercise("tokens.bits_per_byte", bits_per_byte)

@@ -24,7 +24,7 @@ def learn(ids: Integer[np.ndarray, " T"], n_merges: int, first_new: int = 256) -
     return np.array(merges)
 
 
-learning = exercise("tokens.learn", learn, built_on=(best_pair, merge), axes="M 2")
+learning = exercise("tokens.learn", learn, axes="M 2")
 
 
 def byte_ids(text):

@@ -16,7 +16,9 @@ from glassformer.shapes import Float, Integer
 
 def surprise(logits: Float[np.ndarray, "T V"], targets: Integer[np.ndarray, " T"]) -> float:
     """Returns the mean of −ln p(target), in nats, with p = softmax(logits)."""
-    return float(cross_entropy(logits, targets))
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    totals = np.log(np.exp(shifted).sum(axis=1))
+    return (totals - shifted[np.arange(len(targets)), targets]).mean()
 
 
 loss = exercise("tokens.surprise", surprise, built_on=(cross_entropy,))

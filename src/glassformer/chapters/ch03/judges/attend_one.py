@@ -13,19 +13,18 @@ from glassformer.scratch.attention import softmax
 from glassformer.shapes import Float
 
 from .by_hand import attended
+from .scores import scores
 
 
 def attend_one(
     query: Float[np.ndarray, " K"], keys: Float[np.ndarray, "S K"], values: Float[np.ndarray, "S N"]
 ) -> tuple[Float[np.ndarray, " S"], Float[np.ndarray, " N"]]:
     """Computes the weights that one query gives to the keys, and the average of the values with these weights."""
-    weights = softmax(keys @ query / math.sqrt(len(query)))
+    weights = softmax(scores(query, keys))
     return weights, weights @ values
 
 
-single = exercise(
-    "attention.attend_one", attend_one, built_on=(softmax,), parts=("weights", "output"), axes=("S", "N")
-)
+single = exercise("attention.attend_one", attend_one, parts=("weights", "output"), axes=("S", "N"))
 
 _k, _v = numbers(4, 2), numbers(4, 3, seed=1)
 single.case(

@@ -19,14 +19,15 @@ def grouped_attention(
 ) -> Float[np.ndarray, "H T K"]:
     """Computes attention in which H/G neighbouring query heads share each key head and value head."""
     times = len(q) // len(k)
-    output, _ = scaled_dot_product_attention(q, repeat_heads(k, times), repeat_heads(v, times))
+    k, v = np.repeat(k, times, axis=0), np.repeat(v, times, axis=0)
+    output, _ = scaled_dot_product_attention(q, k, v)
     return output
 
 
 grouped = exercise(
     "attention.grouped",
     grouped_attention,
-    built_on=(repeat_heads, scaled_dot_product_attention),
+    built_on=(repeat_heads,),
     axes="H T K",
 )
 

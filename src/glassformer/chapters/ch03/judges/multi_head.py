@@ -35,7 +35,6 @@ def multi_head(
 several = exercise(
     "attention.multi_head",
     multi_head,
-    built_on=(split_heads, scaled_dot_product_attention, merge_heads),
     axes="T D",
 )
 

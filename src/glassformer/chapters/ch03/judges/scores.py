@@ -15,7 +15,7 @@ from glassformer.shapes import Float
 
 def scores(query: Float[np.ndarray, " K"], keys: Float[np.ndarray, "S K"]) -> Float[np.ndarray, " S"]:
     """Computes how well a query matches each key: their dot products, divided by √d_head."""
-    return keys @ query / math.sqrt(len(query))
+    return keys @ query / np.sqrt(len(query))
 
 
 matching = exercise("attention.scores", scores, axes="S")

@@ -14,7 +14,13 @@ from glassformer.scratch.attention import softmax
 from .by_hand import softmax_by_hand
 from .mistakes import shifted_softmax
 
-shares = exercise("attention.softmax", softmax, axes="T S")
+
+def _short(x):
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+shares = exercise("attention.softmax", softmax, short=_short, axes="T S")
 
 shares.case(
     "a score that is higher by 1 gets e times the share",

@@ -17,7 +17,14 @@ def _slopes(heads: int) -> list[float]:
     return _slopes(n) + _slopes(2 * n)[0::2][: heads - n]
 
 
-slopes = exercise("positions.alibi_slopes", alibi_slopes, axes="H")
+def _short(n_heads):
+    n = 2 ** int(np.log2(n_heads))
+    first = np.arange(1, n + 1) / n
+    between = (np.arange(1, n_heads - n + 1) - 0.5) / n
+    return 2.0 ** (-8 * np.concatenate([first, between]))
+
+
+slopes = exercise("positions.alibi_slopes", alibi_slopes, short=_short, axes="H")
 
 slopes.case(
     "eight heads: 1/2, 1/4, … 1/256", 8, want=[1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]

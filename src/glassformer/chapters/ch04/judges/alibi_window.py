@@ -5,12 +5,14 @@ The distance at which a head with a given slope hardly sees anything.
 
 import math
 
+import numpy as np
+
 from glassformer.exercises.catalogue import exercise
 
 
 def alibi_window(slope: float) -> int:
     """The first whole distance at which a key gets less than 1 % of an equal, undiscounted key's weight."""
-    return math.floor(math.log(100) / slope) + 1
+    return int(np.log(100) / slope) + 1
 
 
 window = exercise("positions.alibi_window", alibi_window)

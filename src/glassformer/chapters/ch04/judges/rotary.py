@@ -19,7 +19,10 @@ from .rotations import EAST, NORTH, SECOND_PAIR, add_wrong_frequencies, pair_fre
 def rotary(x: Float[np.ndarray, "*B T K"], base: float = 10_000.0) -> Float[np.ndarray, "*B T K"]:
     """RoPE in layout half: each pair (i, i + K/2) of row t turned by ``t * base**(-2i/K)`` radians."""
     T, K = x.shape[-2:]
-    return rotate(x, rotation_angles(np.arange(T), K, base=base))
+    angles = np.arange(T)[:, None] * base ** (-np.arange(0, K, 2) / K)
+    first, second = x[..., : K // 2], x[..., K // 2 :]
+    cos, sin = np.cos(angles), np.sin(angles)
+    return np.concatenate([first * cos - second * sin, first * sin + second * cos], axis=-1)
 
 
 turn = exercise("positions.rotary", rotary, built_on=(rotation_angles, rotate), axes="T K")

@@ -5,13 +5,15 @@ The token's share in the sum of a token vector and a row of sinusoids.
 
 import math
 
+import numpy as np
+
 from glassformer.exercises.catalogue import exercise
 
 
 def token_left(std: float, factor: float) -> tuple[float, float]:
     """Returns the token's share of the sum's mean square, and the factor at which the two are equally large."""
     token = (factor * std) ** 2
-    return token / (token + 0.5), math.sqrt(0.5) / std
+    return token / (token + 0.5), np.sqrt(0.5) / std
 
 
 _SHARE, _FACTOR = "the share", "the factor"

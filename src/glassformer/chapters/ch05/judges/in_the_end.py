@@ -5,13 +5,15 @@ How large a stream becomes, and what fraction of its first vector remains.
 
 import math
 
+import numpy as np
+
 from glassformer.exercises.catalogue import exercise
 
 
 def in_the_end(n_writes: int, size: float) -> tuple[float, float, float]:
     """Size of a pre-norm stream after independent writes of `size`; share of x_0 in it, and in a post-norm stream."""
     mean_square = 1 + n_writes * size**2
-    return math.sqrt(mean_square), 1 / math.sqrt(mean_square), (1 + size**2) ** (-n_writes / 2)
+    return np.sqrt(mean_square), 1 / np.sqrt(mean_square), (1 + size**2) ** (-n_writes / 2)
 
 
 END = ("size", "share_pre", "share_post")

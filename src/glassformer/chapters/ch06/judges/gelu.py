@@ -11,7 +11,13 @@ from glassformer.scratch.feedforward import gelu
 from .by_hand import gelu_by_hand, of_each
 from .mistakes import cdf, sigmoid, tanh_form
 
-smooth = exercise("feedforward.gelu", gelu, axes="")
+
+def _short(x):
+    erf = np.vectorize(math.erf, otypes=[float])
+    return x * (1 + erf(x / math.sqrt(2))) / 2
+
+
+smooth = exercise("feedforward.gelu", gelu, short=_short, axes="")
 
 smooth.case("at 0 it is 0", np.array([0.0]), want=[0.0])
 smooth.case(

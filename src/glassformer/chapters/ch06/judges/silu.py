@@ -11,7 +11,12 @@ from glassformer.scratch.feedforward import silu
 from .by_hand import of_each, silu_by_hand
 from .mistakes import cdf, sigmoid
 
-swish = exercise("feedforward.silu", silu, axes="")
+
+def _short(x):
+    return x / (1 + np.exp(-x))
+
+
+swish = exercise("feedforward.silu", silu, short=_short, axes="")
 
 swish.case(
     "at 0 it is 0; at ln 3 the sigmoid is 3/4",

@@ -34,7 +34,7 @@ def gpt(ids: Integer[np.ndarray, " T"], weights: Weights, n_heads: int) -> Float
     return x @ table.T
 
 
-whole = exercise("gpt.gpt", gpt, built_on=(block, layer_norm), axes="T V")
+whole = exercise("gpt.gpt", gpt, axes="T V")
 
 
 def gpt_weights(V: int, D: int, n_layers: int, context: int = 8, seed: int = 0) -> dict[str, np.ndarray]:

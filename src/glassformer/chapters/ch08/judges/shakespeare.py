@@ -39,8 +39,8 @@ def shakespeare(
         q, k, v = (split_heads(normed @ w[f"attention.W_{name}.weight"], n_heads) for name in "qkv")
         q = rotary(rms_norm(q, w["attention.norm_q.weight"]))
         k = rotary(rms_norm(k, w["attention.norm_k.weight"]))
-        q = q * (scale * math.sqrt(q.shape[-1]))  # attention divides by this root
-        mixed, _ = scaled_dot_product_attention(q, k, v, mask=causal_mask(len(x)))
+        q = q * (scale * np.sqrt(q.shape[-1]))  # attention divides by this root
+        mixed, _ = scaled_dot_product_attention(q, k, v, mask=causal_mask(len(x), len(x)))
         x = x + merge_heads(mixed) @ w["attention.W_o.weight"]
         normed = rms_norm(x, w["norm_feedforward.weight"])
         gate, up, down = (w[f"feedforward.W_{name}.weight"] for name in ("gate", "up", "down"))
@@ -51,7 +51,6 @@ def shakespeare(
 real = exercise(
     "gpt.shakespeare",
     shakespeare,
-    built_on=(rms_norm, rotary, split_heads, causal_mask, scaled_dot_product_attention, merge_heads, swiglu),
     axes="T V",
     loads=("shakespeare",),
 )

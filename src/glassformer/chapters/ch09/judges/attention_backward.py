@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
+from glassformer.scratch.attention import scaled_dot_product_attention
 from glassformer.shapes import Bool, Float
 
 from .forward import complex_attention
@@ -24,10 +25,7 @@ def scaled_dot_product_attention_backward(
     mask: Bool[np.ndarray, "..."] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Maps the gradient of attention's output to those of q, k and v."""
-    scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
-    if mask is not None:
-        scores = np.where(mask, scores, -np.inf)
-    weights = softmax_rows(scores)
+    _, weights = scaled_dot_product_attention(q, k, v, mask=mask)
     grad_v = weights.swapaxes(-1, -2) @ grad
     grad_scores = softmax_backward(grad @ v.swapaxes(-1, -2), weights) / math.sqrt(q.shape[-1])
     return grad_scores @ k, grad_scores.swapaxes(-1, -2) @ q, grad_v
@@ -36,7 +34,6 @@ def scaled_dot_product_attention_backward(
 head_back = exercise(
     "back.attention_backward",
     scaled_dot_product_attention_backward,
-    built_on=(softmax_backward,),
     parts=("grad_q", "grad_k", "grad_v"),
 )
 

@@ -6,6 +6,7 @@ Axes: T positions, D d_model, F d_ff.
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
+from glassformer.scratch.feedforward import gelu
 from glassformer.shapes import Float
 
 from .forward import complex_feed_forward
@@ -24,7 +25,7 @@ def feed_forward_backward(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Maps the gradient of gelu(x @ W_up + b_up) @ W_down + b_down to those of x and of the four weights."""
     up = x @ W_up + b_up
-    grad_wide, grad_W_down = linear_backward(grad, up * normal_cdf(up), W_down)
+    grad_wide, grad_W_down = linear_backward(grad, gelu(up), W_down)
     grad_up = grad_wide * gelu_slope(up)
     grad_x, grad_W_up = linear_backward(grad_up, x, W_up)
     return grad_x, grad_W_up, grad_up.sum(axis=0), grad_W_down, grad.sum(axis=0)
@@ -33,7 +34,6 @@ def feed_forward_backward(
 feed_back = exercise(
     "back.feed_forward_backward",
     feed_forward_backward,
-    built_on=(linear_backward, gelu_slope),
     parts=("grad_x", "grad_W_up", "grad_b_up", "grad_W_down", "grad_b_down"),
     axes=("T D", "D F", "F", "F D", "D"),
 )

@@ -34,7 +34,6 @@ def grouped_backward(
 grouped_back = exercise(
     "back.grouped_backward",
     grouped_backward,
-    built_on=(scaled_dot_product_attention_backward,),
     parts=("grad_q", "grad_k", "grad_v"),
     axes=("H T K", "G S K", "G S K"),
 )

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
+from glassformer.scratch.attention import causal_mask, merge_heads, scaled_dot_product_attention, split_heads
 from glassformer.shapes import Float
 
 from .attention_backward import scaled_dot_product_attention_backward
@@ -26,21 +27,13 @@ def multi_head_backward(
     n_heads: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Maps the gradient of causal multi-head attention to those of x and of the four matrices."""
-    T, D = x.shape
-
-    def split(x):
-        return x.reshape(T, n_heads, D // n_heads).swapaxes(0, 1)
-
-    def merge(x):
-        return x.swapaxes(0, 1).reshape(T, D)
-
-    mask = np.tri(T, dtype=bool)
-    q, k, v = (split(x @ W) for W in (W_q, W_k, W_v))
-    scores = np.where(mask, q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1]), -np.inf)
-    grad, grad_o = linear_backward(grad, merge(softmax_rows(scores) @ v), W_o)
-    heads = scaled_dot_product_attention_backward(split(grad), q, k, v, mask=mask)
+    mask = causal_mask(len(x), len(x))
+    q, k, v = (split_heads(x @ W, n_heads) for W in (W_q, W_k, W_v))
+    mixed, _ = scaled_dot_product_attention(q, k, v, mask=mask)
+    grad, grad_o = linear_backward(grad, merge_heads(mixed), W_o)
+    heads = scaled_dot_product_attention_backward(split_heads(grad, n_heads), q, k, v, mask=mask)
     (from_q, grad_q), (from_k, grad_k), (from_v, grad_v) = (
-        linear_backward(merge(head), x, W) for head, W in zip(heads, (W_q, W_k, W_v), strict=True)
+        linear_backward(merge_heads(head), x, W) for head, W in zip(heads, (W_q, W_k, W_v), strict=True)
     )
     return from_q + from_k + from_v, grad_q, grad_k, grad_v, grad_o
 
@@ -48,7 +41,6 @@ def multi_head_backward(
 heads_back = exercise(
     "back.multi_head_backward",
     multi_head_backward,
-    built_on=(scaled_dot_product_attention_backward, linear_backward),
     parts=("grad_x", "grad_W_q", "grad_W_k", "grad_W_v", "grad_W_o"),
     axes=("T D", "D D", "D D", "D D", "D D"),
 )

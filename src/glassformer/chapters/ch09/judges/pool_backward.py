@@ -15,7 +15,8 @@ def pool_backward(
     grad: Float[np.ndarray, " D"], x: Float[np.ndarray, "T D"], w: Float[np.ndarray, " D"]
 ) -> tuple[Float[np.ndarray, "T D"], Float[np.ndarray, " D"]]:
     """Maps the gradient of softmax(x @ w) @ x to those of x and of w."""
-    weights = softmax_rows(x @ w)
+    weights = np.exp(x @ w - (x @ w).max())
+    weights /= weights.sum()
     grad_weights = x @ grad
     grad_scores = weights * (grad_weights - weights @ grad_weights)
     return np.outer(weights, grad) + np.outer(grad_scores, w), grad_scores @ x

@@ -47,7 +47,7 @@ def train(
         yield float(np.mean([loss for loss, _ in found]))
 
 
-looped = exercise("training.train", train, built_on=(clip, rate_at, adamw))
+looped = exercise("training.train", train)
 
 
 @cache

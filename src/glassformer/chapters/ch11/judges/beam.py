@@ -18,7 +18,7 @@ def beam(
     next_log_p: Callable[[tuple[int, ...]], Float[np.ndarray, " V"]], n_new: int, width: int
 ) -> tuple[list[int], float]:
     """Continues the `width` likeliest texts at every step; returns the likeliest and its log-probability."""
-    texts: list[Any] = [((), 0.0)]
+    texts = [((), 0.0)]
     for _ in range(n_new):
         grown = [
             ((*ids, token), total + float(log_p))

@@ -55,7 +55,7 @@ def generate(
     return np.array(text)
 
 
-loop = exercise("generating.generate", generate, built_on=(next_token, temper, top_k, top_p, draw, softmax))
+loop = exercise("generating.generate", generate, built_on=(next_token,))
 
 
 @cache

@@ -5,8 +5,6 @@ The same text as without a cache, with every token read once.
 Axis: T positions.
 """
 
-from typing import Any
-
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
@@ -14,12 +12,8 @@ from glassformer.exercises.expect import Wrong, expect
 from glassformer.exercises.material import Weights
 from glassformer.shapes import Integer
 
-from .draw import draw
 from .generate import generate, next_token, text_cases, text_mistakes, text_of_the_package
 from .step import CountedTable, step, with_counted_table
-from .temper import temper
-from .top_k import top_k
-from .top_p import top_p
 
 
 def generate_cached(
@@ -34,7 +28,7 @@ def generate_cached(
     generator: np.random.Generator | None = None,
 ) -> Integer[np.ndarray, " _"]:
     """Returns the same text as `generate`, but reads each id once."""
-    cache: dict[Any, Any] = {}
+    cache = {}
     text = list(ids)
     logits = [step(int(one), weights, n_heads, cache) for one in text][-1]
     for n in range(n_new):
@@ -47,7 +41,7 @@ def generate_cached(
 quick = exercise(
     "generating.generate_cached",
     generate_cached,
-    built_on=(step, next_token, temper, top_k, top_p, draw),
+    built_on=(next_token,),
     axes="T",
 )
 text_cases(quick)

@@ -19,7 +19,7 @@ def cover(
 ) -> tuple[Integer[np.ndarray, "*B T"], Integer[np.ndarray, "*B T"]]:
     """Covers chosen ids with a fate below 0.8, replaces those below 0.9 by another; every chosen id is a target."""
     changed = np.where(fate < 0.8, mask_id, np.where(fate < 0.9, other, ids))
-    return np.where(chosen, changed, ids), np.where(chosen, ids, NO_TARGET)
+    return np.where(chosen, changed, ids), np.where(chosen, ids, -100)
 
 
 covering = exercise("families.cover", cover, parts=("inputs", "targets"), axes=("T", "T"))

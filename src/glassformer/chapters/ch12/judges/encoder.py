@@ -16,7 +16,7 @@ from glassformer.chapters.ch06.judges.feed_forward import feed_forward
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.exercises.material import Weights
-from glassformer.scratch.attention import merge_heads, scaled_dot_product_attention, split_heads
+from glassformer.scratch.attention import merge_heads, scaled_dot_product_attention, softmax, split_heads
 from glassformer.shapes import Float, Integer
 
 
@@ -30,8 +30,8 @@ def encoder(ids: Integer[np.ndarray, " T"], weights: Weights, n_heads: int) -> F
         w = {name.removeprefix(own): value for name, value in weights.items() if name.startswith(own)}
         normed = layer_norm(x, w["norm_attention.weight"], w["norm_attention.bias"])
         q, k, v = (split_heads(normed @ w[f"attention.W_{name}.weight"], n_heads) for name in "qkv")
-        mixed, _ = scaled_dot_product_attention(q, k, v)
-        x = x + merge_heads(mixed) @ w["attention.W_o.weight"]
+        shares = softmax(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]))
+        x = x + merge_heads(shares @ v) @ w["attention.W_o.weight"]
         normed = layer_norm(x, w["norm_feedforward.weight"], w["norm_feedforward.bias"])
         up = w["feedforward.W_up.weight"], w["feedforward.W_up.bias"]
         x = x + feed_forward(normed, *up, w["feedforward.W_down.weight"], w["feedforward.W_down.bias"])
@@ -41,7 +41,6 @@ def encoder(ids: Integer[np.ndarray, " T"], weights: Weights, n_heads: int) -> F
 
 reading = exercise(
     "families.encoder", encoder, axes="T V",
-    built_on=(layer_norm, feed_forward, split_heads, scaled_dot_product_attention, merge_heads),
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from glassformer.tasks import NO_TARGET
 
 def loss(logits: Float[np.ndarray, "*B T V"], targets: Integer[np.ndarray, "*B T"]) -> float:
     """Returns the average −ln p of the targets that are not −100."""
-    asked = targets != NO_TARGET
+    asked = targets != -100
     rows, wanted = logits[asked], targets[asked]  # (N, V), (N,)
     top = rows.max(axis=-1, keepdims=True)
     log_total = top[:, 0] + np.log(np.exp(rows - top).sum(axis=-1))

@@ -18,7 +18,7 @@ def shifted(
 ) -> tuple[Integer[np.ndarray, "B T"], Integer[np.ndarray, "B T"]]:
     """Returns the decoder's inputs (start and answer) and its targets (answer and stop)."""
     T = max(map(len, answers)) + 1
-    ids, targets = np.full((len(answers), T), pad_id), np.full((len(answers), T), NO_TARGET)
+    ids, targets = np.full((len(answers), T), pad_id), np.full((len(answers), T), -100)
     for row, target, answer in zip(ids, targets, answers, strict=True):
         row[: len(answer) + 1] = [start_id, *answer]
         target[: len(answer) + 1] = [*answer, stop_id]

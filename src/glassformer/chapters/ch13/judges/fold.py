@@ -23,7 +23,7 @@ def fold(
 ) -> tuple[Float[np.ndarray, "V D"], Float[np.ndarray, " K"]]:
     """Returns a table that needs no norm after it, and a gain of the queries that needs no factor on the scores."""
     size = np.sqrt((table**2).mean(axis=-1, keepdims=True) + eps)
-    return table / size * gain, gain_q * scale * math.sqrt(len(gain_q))
+    return table / size * gain, gain_q * scale * np.sqrt(len(gain_q))
 
 
 folded = exercise("real.fold", fold, parts=("table", "gain_q"), axes=("V D", "K"))

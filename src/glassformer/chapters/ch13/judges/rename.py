@@ -4,22 +4,23 @@ import re
 
 from glassformer.exercises.catalogue import exercise
 
-OUTSIDE = {"wte": "token_embedding", "wpe": "decoder.positions", "ln_f": "decoder.norm"}
-IN_A_BLOCK = {
-    "ln_1": "norm_attention",
-    "attn.c_proj": "attention.W_o",
-    "ln_2": "norm_feedforward",
-    "mlp.c_fc": "feedforward.W_up",
-    "mlp.c_proj": "feedforward.W_down",
-}
-
 
 def rename(name: str) -> str:
     """Returns this book's name for a name in GPT-2's files."""
+    import re
+
+    outside = {"wte": "token_embedding", "wpe": "decoder.positions", "ln_f": "decoder.norm"}
+    in_a_block = {
+        "ln_1": "norm_attention",
+        "attn.c_proj": "attention.W_o",
+        "ln_2": "norm_feedforward",
+        "mlp.c_fc": "feedforward.W_up",
+        "mlp.c_proj": "feedforward.W_down",
+    }
     found = re.fullmatch(r"(?:transformer\.)?(?:h\.(\d+)\.)?(.+)\.(weight|bias)", name)
     if found:
         number, part, end = found.groups()
-        table, at = (IN_A_BLOCK, f"decoder.blocks.{number}.") if number else (OUTSIDE, "")
+        table, at = (in_a_block, f"decoder.blocks.{number}.") if number else (outside, "")
         if part in table:
             return f"{at}{table[part]}.{end}"
     raise ValueError(f"{name!r} is not one of these names")
@@ -58,15 +59,22 @@ names.refuses("another end", "h.0.ln_1.scale")
 
 def _renamed(ours=None, block=lambda number: f"decoder.blocks.{number}.", prefix=r"(?:transformer\.)?",
              number=r"\d+", mend=lambda name: name):  # fmt: skip
-    ours = OUTSIDE | IN_A_BLOCK | (ours or {})
-
     def wrong(name):
         found = re.fullmatch(rf"{prefix}(?:h\.({number})\.)?(.+)\.(weight|bias)", name)
-        if not found or found[2] not in ours:
+        if not found:
             raise ValueError(f"{name!r} is no weight of a GPT-2")
-        return mend(f"{block(found[1]) if found[1] else ''}{ours[found[2]]}.{found[3]}")
+        part = (ours or {}).get(found[2]) or _part(found[2])
+        return mend(f"{block(found[1]) if found[1] else ''}{part}.{found[3]}")
 
     return wrong
+
+
+def _part(theirs):
+    """Returns this book's name for a part of a block, or for one outside the blocks."""
+    try:
+        return rename(f"h.0.{theirs}.bias")[len("decoder.blocks.0.") : -len(".bias")]
+    except ValueError:
+        return rename(f"{theirs}.bias").removesuffix(".bias")
 
 
 names.mistake("c_proj alike", _renamed({"mlp.c_proj": "attention.W_o"}))

@@ -19,10 +19,11 @@ def attend(
     T, K = q.shape[-2:]
     scores = q @ k.swapaxes(-1, -2) / np.sqrt(K)
     scores = np.where(np.tri(T, dtype=bool), scores, -np.inf)
-    return softmax(scores) @ v
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True) @ v
 
 
-repair = exercise("clinic.attend", attend, axes="T K", built_on=(softmax,))
+repair = exercise("clinic.attend", attend, axes="T K")
 
 _zeros, _v = np.zeros((3, 4)), np.array([[6.0, 0, 3, 1], [0, 6, 3, 1], [0, 0, 3, 4]])
 repair.case("one position sees itself", _zeros[:1] + 1, _zeros[:1] + 2, _v[:1], want=_v[:1])

@@ -10,17 +10,18 @@ from glassformer.shapes import Integer
 
 from .models import NEAR, TEXT, Model, V, causal_model, differ
 from .order_matters import IN_ORDER, PALINDROME, TWINS, order_matters
+from .says_the_same import says_the_same
 from .ward import Bed, put_to_ward
 
 
 def diagnose(model: Model, ids: Integer[np.ndarray, " T"]) -> str:
     """Returns which of three mistakes a model has, or that it has none."""
     logits = model(ids)
-    if differ(logits, model(ids)):
+    if not says_the_same(model, ids):
         return "dropout"
     other = ids.copy()
     other[-1] = (ids[-1] + 1) % logits.shape[-1]
-    if differ(logits[:-1], model(other)[:-1]):
+    if np.abs(logits[:-1] - model(other)[:-1]).max() > 1e-4:
         return "future"
     return "fine" if order_matters(model, ids) else "order"
 

@@ -13,7 +13,7 @@ from .ward import Bed, put_to_ward
 def first_difference(mine: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> int:
     """The first of several arrays that is off by more than 0.0001 anywhere, or holds no number; -1 if none."""
     for i, (one, other) in enumerate(zip(mine, theirs, strict=True)):
-        if not (np.abs(one - other) <= NEAR).all():
+        if not (np.abs(one - other) <= 1e-4).all():
             return i
     return -1
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.scratch.attention import softmax
-from glassformer.scratch.loss import cross_entropy
 from glassformer.shapes import Float, Integer
 
 from .ward import Bed, put_to_ward
@@ -17,10 +16,15 @@ from .ward import Bed, put_to_ward
 
 def knows_nothing(logits: Float[np.ndarray, "B T V"], targets: Integer[np.ndarray, "B T"]) -> bool:
     """Returns whether the loss is within a tenth of ln V, padding left out."""
-    return bool(abs(cross_entropy(logits, targets) - math.log(logits.shape[-1])) < 0.1)
+    counted = targets != -100
+    z = logits[counted]
+    z = z - z.max(axis=-1, keepdims=True)
+    log_p = z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
+    loss = -log_p[np.arange(len(z)), targets[counted]].mean()
+    return bool(abs(loss - np.log(logits.shape[-1])) < 0.1)
 
 
-start = exercise("clinic.knows_nothing", knows_nothing, built_on=(cross_entropy,))
+start = exercise("clinic.knows_nothing", knows_nothing)
 
 
 def _first(V, lift=0.0, other=0.0, padding=False, high=0.0, near=0.0, at_padding=0.0):

@@ -16,7 +16,7 @@ def order_matters(model: Model, ids: Integer[np.ndarray, " T"]) -> bool:
     """Returns whether the last row changes when the tokens before the last are put in another order."""
     other = ids.copy()
     other[:-1] = np.roll(ids[:-1], 1)
-    return differ(model(ids)[-1], model(other)[-1])
+    return bool(np.abs(model(ids)[-1] - model(other)[-1]).max() > 1e-4)
 
 
 order = exercise("clinic.order_matters", order_matters)

@@ -16,7 +16,7 @@ def padding_is_unseen(model: Model, ids: Integer[np.ndarray, " T"], pad: int) ->
     """Returns whether a text gives the same logits alone and with padding after it."""
     T, padded = len(ids), np.concatenate([ids, [pad] * 3])
     beside = model(padded, np.arange(T + 3) < T)
-    return not differ(model(ids, np.ones(T, bool)), beside[:T])
+    return bool(np.abs(model(ids, np.ones(T, bool)) - beside[:T]).max() < 1e-4)
 
 
 padding = exercise("clinic.padding_is_unseen", padding_is_unseen)

@@ -14,7 +14,7 @@ from .ward import Bed, put_to_ward
 
 def says_the_same(model: Model, ids: Integer[np.ndarray, " T"]) -> bool:
     """Returns whether the same text gives the same logits twice."""
-    return not differ(model(ids), model(ids))
+    return bool(np.abs(model(ids) - model(ids)).max() < 1e-4)
 
 
 again = exercise("clinic.says_the_same", says_the_same)

@@ -70,7 +70,7 @@ def filled_adapter() -> Panel:
     return Panel("Your adapter", lines, code=adapter_source(names))
 
 
-def check(stage: Any, adapter: Any = None, *, seconds: float = SECONDS, remember: bool = True) -> None:
+def check(stage: Any = None, adapter: Any = None, *, seconds: float = SECONDS, remember: bool = True) -> None:
     """Judge your GPT by what it does, and show what is right and what is not yet. What is done is remembered.
 
     `capstone.check("attention", Mine)` looks at one stage, check by check; `capstone.check(Mine)` at all.
@@ -117,7 +117,7 @@ def check(stage: Any, adapter: Any = None, *, seconds: float = SECONDS, remember
     return _show(panel)
 
 
-def hint(stage: Any) -> None:
+def hint(stage: Any = "") -> None:
     """Show the next hint for a stage. There are three, and each gives away more."""
     if not isinstance(stage, str) or stage not in STAGES:
         return _show(_no_stage(stage))
@@ -304,6 +304,8 @@ def _all(verdicts: Sequence[Verdict], done: list[str]) -> Panel:
 def _no_stage(name: Any) -> Panel:
     close = difflib.get_close_matches(name, STAGES, n=2, cutoff=0.4) if isinstance(name, str) else []
     listed = ", ".join(f'`"{one}"`' for one in close or STAGES)
+    if name == "":
+        return Panel("`capstone.hint` needs the name of a stage, in quotes", [("", f"Stages: {listed}.")])
     said = f'"{name[:40]}"' if isinstance(name, str) else describe(name)
     return Panel(f"There is no stage called {said}", [("", f"Stages: {listed}.")], mood="bad")
 
