@@ -596,7 +596,7 @@ def test_a_view_gets_the_weights_of_its_model_from_its_kernel(lab, page):
 
 
 def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
-    path = f"exercises/{CHAPTER}"
+    path = f"{chapter('04').page.practice_name}.ipynb"
     page.goto(lab(path, "practice"))
     notebook = Notebook(page, read(path))
     notebook.run_all()
