@@ -70,7 +70,7 @@ def test_the_one_setting_is_enough(address, home, has_python, tmp_path, monkeypa
     theme = book.configuration(address)["sphinx"]["config"]["html_theme_options"]
     cells = [
         {"cell_type": "markdown", "source": ["a\n", "b ", TEXT]},
-        {"cell_type": "code", "source": [TEXT]},
+        {"cell_type": "code", "source": ["# Show the code\n", TEXT]},
     ]
     source = [json.dumps({"cells": cells})]
     app = SimpleNamespace(
@@ -80,7 +80,7 @@ def test_the_one_setting_is_enough(address, home, has_python, tmp_path, monkeypa
     repository.fill_in(app, PAGE.removesuffix(".ipynb"), source)
     words, code = json.loads(source[0])["cells"]
     assert words["source"] == running.on_page(f"a\nb {TEXT}", home, PAGE, has_python=has_python)
-    assert code["source"] == [TEXT]
+    assert code["source"] == TEXT
 
 
 def test_a_page_leads_to_its_practice_and_says_whether_the_site_has_python_for_it():

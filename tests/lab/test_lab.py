@@ -374,6 +374,7 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
     for output in outputs[:2]:
         expect(output).to_be_hidden()
     expect(notebook.cells.nth(code[2]).locator(".cm-content")).to_be_hidden()
+    expect(notebook.cells.nth(code[2]).locator(".jp-InputPlaceholder")).to_have_text("# Show the code")
 
     page.get_by_text("2 cells hidden").click()
     outputs[0].wait_for()
