@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))  # for tools
 from tools import browser  # noqa: E402
 
 SITE = ROOT / "_build" / "html"
-PAGE = "notebooks/exercises/03-attention.html"
+PAGE = "notebooks/exercises/03-practice.html"
 SETUP = "import numpy as np"
 RIGHT = "def scores(query, keys):\n    return keys @ query / np.sqrt(len(query))\n"
 LOOP = "def scores(query, keys):\n    while True:\n        pass\n"

@@ -106,7 +106,13 @@ def test_no_two_chapters_have_an_exercise_of_the_same_name():
 def test_every_text_belongs_to_a_chapter_that_is_written():
     texts = {path.stem for path in TEXTS.glob("*.md")}
     assert texts - {"index"} == {one.name for one in WRITTEN}
-    assert {path.stem for path in (TEXTS / "exercises").glob("*.md")} <= texts
+    practices = {path.relative_to(TEXTS).as_posix() for path in TEXTS.glob("exercises/*.md")}
+    assert practices == {f"{one.page.practice_name}.md" for one in WRITTEN}
+
+
+def test_no_two_notebooks_have_tabs_of_the_same_name():
+    names = Counter(notebook.name for _, notebook in notebooks.pairs())
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 # Its texts
@@ -123,7 +129,7 @@ def test_a_chapter_begins_with_its_title_its_question_and_its_time(one):
 @OF_A_CHAPTER
 def test_a_chapter_has_its_own_quiz_and_leads_to_its_practice(one):
     assert re.findall(r'Quiz\.load\("(.+?)"\)', text_of(one)) == [one.number]
-    assert f"(exercises/{one.name}.ipynb)" in text_of(one)
+    assert f"({one.page.practice_name}.ipynb)" in text_of(one)
 
 
 @OF_A_CHAPTER

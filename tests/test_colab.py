@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 from tools import colab
+from tools.moved import MOVED
 
 HOME = "https://github.com/someone/something"
 
@@ -30,6 +31,12 @@ def test_every_notebook_has_the_cell_in_front_of_its_first_code_and_is_otherwise
         assert f"glassformer[colab] @ git+{HOME}@0123abc" in code[0].source
         assert [cell for cell in made.cells if cell.id != "install-on-colab"] == given.cells
         assert made.metadata == given.metadata
+
+
+def test_a_notebook_that_has_moved_is_under_both_names(written):
+    folder, _ = written
+    for old, new in MOVED.items():
+        assert (folder / f"{old}.ipynb").read_bytes() == (folder / f"{new}.ipynb").read_bytes()
 
 
 def test_where_the_package_is_installed_the_cell_does_nothing():

@@ -48,8 +48,8 @@ def book(tmp_path, monkeypatch):
         '[[part]]\ntitle = "Sums"\nbegins = "00"\n[[part]]\ntitle = "Later"\nbegins = "01"\n'
     )
     (derived.TEXTS / "exercises").mkdir(parents=True)
-    for place in (derived.TEXTS, derived.TEXTS / "exercises"):
-        (place / "00-sums-of-gpts.md").touch()
+    for name in ("00-sums-of-gpts.md", "exercises/00-practice.md"):
+        (derived.TEXTS / name).touch()
     yield derived.TEXTS
     _forget()
 
@@ -87,7 +87,7 @@ def said(book, written, name="00-sums-of-gpts.md"):
 )
 def test_a_fact_is_filled_in(book, written, read):
     assert said(book, written) == read
-    assert said(book, f"Before.\n\n{written} After.", "exercises/00-sums-of-gpts.md") == (
+    assert said(book, f"Before.\n\n{written} After.", "exercises/00-practice.md") == (
         f"Before.\n\n{read} After."
     )
 
@@ -144,9 +144,9 @@ def test_the_first_page_lists_what_is_written_and_each_practice(book):
     assert said(book, "{{ chapters }}", "index.md").splitlines() == [
         "| **I · Sums** | | | |",
         "| [00 · Sums of GPTs](00-sums-of-gpts.ipynb) | How much is it? | 70 min "
-        "| [2½ hours](exercises/00-sums-of-gpts.ipynb) |",
+        "| [2½ hours](exercises/00-practice.ipynb) |",
     ]
-    (book / "exercises" / "00-sums-of-gpts.md").unlink()
+    (book / "exercises" / "00-practice.md").unlink()
     assert said(book, "{{ chapters }}", "index.md").endswith("| 70 min |  |")
 
 
@@ -160,12 +160,12 @@ def test_a_practice_may_have_a_time_of_its_own(book):
 
 def test_the_contents_of_the_site_list_what_is_written(book):
     (book.parents[1] / "_toc.yml").write_text("parts:\n{{ parts }}\n  - caption: More\n    chapters: []\n")
-    page, practice = "notebooks/00-sums-of-gpts", "notebooks/exercises/00-sums-of-gpts"
+    page, practice = "notebooks/00-sums-of-gpts", "notebooks/exercises/00-practice"
     listed = [{"file": page, "sections": [{"file": practice, "title": "00 · Practice"}]}]
     assert derived.table_of_contents() == {
         "parts": [{"caption": "I · Sums", "chapters": listed}, {"caption": "More", "chapters": []}]
     }
-    (book / "exercises" / "00-sums-of-gpts.md").unlink()
+    (book / "exercises" / "00-practice.md").unlink()
     assert derived.table_of_contents()["parts"][0]["chapters"] == [{"file": page}]
 
 

@@ -71,7 +71,7 @@ def test_a_chapter_has_no_link_to_itself_but_its_practice_has():
         mentions.linked("chapter 11 and chapter 10", address)
         == "chapter 11 and [chapter 10](10-training.ipynb)"
     )
-    address = mentions.from_notebook(PurePosixPath("exercises/11-generating.md"))
+    address = mentions.from_notebook(PurePosixPath("exercises/11-practice.md"))
     assert mentions.linked("chapter 11", address) == "[chapter 11](../11-generating.ipynb)"
 
 
@@ -85,12 +85,15 @@ def test_a_chapter_that_is_not_written_yet_gets_no_link(monkeypatch):
     ("written", "found"),
     [
         ("[chapter 11](11-generating.ipynb) and [Chapter 11's end](../11-generating.ipynb#The-end)", []),
-        ("[the page of chapter 00](00-start-here.ipynb), [chapter 04's exercise](exercises/04-a.ipynb)", []),
+        (
+            "[the page of chapter 00](00-start-here.ipynb), [chapter 04's exercise](exercises/04-practice.ipynb)",
+            [],
+        ),
         ("[what chapter 10 measured](../book/claims.md#chapter-04)", []),
         ("[chapters 03 and 05](https://example.org)", []),
         ("[chapter 11](10-training.ipynb)", ["chapter 11 → 10-training.ipynb"]),
         ("[Chapter\n11](../10-training.ipynb#x)", ["Chapter\n11 → ../10-training.ipynb#x"]),
-        ("[chapter 11](exercises/10-training.ipynb)", ["chapter 11 → exercises/10-training.ipynb"]),
+        ("[chapter 11](exercises/10-practice.ipynb)", ["chapter 11 → exercises/10-practice.ipynb"]),
         ("chapters [03](03-attention.ipynb) and [05](06-a.ipynb)", ["05 → 06-a.ipynb"]),
         ("[chapters 03 and 05](03-attention.ipynb)", ["chapters 03 and 05 → 03-attention.ipynb"]),
     ],

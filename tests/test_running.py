@@ -70,7 +70,7 @@ def test_the_one_setting_is_enough(address, home, has_python, tmp_path, monkeypa
     theme = book.configuration(address)["sphinx"]["config"]["html_theme_options"]
     cells = [
         {"cell_type": "markdown", "source": ["a\n", "b ", TEXT]},
-        {"cell_type": "code", "source": [TEXT]},
+        {"cell_type": "code", "source": ["# Show the code\n", TEXT]},
     ]
     source = [json.dumps({"cells": cells})]
     app = SimpleNamespace(
@@ -80,12 +80,12 @@ def test_the_one_setting_is_enough(address, home, has_python, tmp_path, monkeypa
     repository.fill_in(app, PAGE.removesuffix(".ipynb"), source)
     words, code = json.loads(source[0])["cells"]
     assert words["source"] == running.on_page(f"a\nb {TEXT}", home, PAGE, has_python=has_python)
-    assert code["source"] == [TEXT]
+    assert code["source"] == TEXT
 
 
 def test_a_page_leads_to_its_practice_and_says_whether_the_site_has_python_for_it():
     said = running.on_page(running.HERE, None, PAGE, has_python=True)
-    assert "[the practice page](exercises/04-putting-order-in.ipynb) runs Python in your browser" in said
+    assert "[the practice page](exercises/04-practice.ipynb) runs Python in your browser" in said
     assert "](" not in running.on_page(running.HERE, None, "notebooks/index.ipynb", has_python=True)
     assert "run Python in your browser" in running.on_page(
         running.HERE, None, "notebooks/index.ipynb", has_python=True
@@ -93,9 +93,9 @@ def test_a_page_leads_to_its_practice_and_says_whether_the_site_has_python_for_i
     assert running.on_page(running.HERE, None, "notebooks/index.ipynb", has_python=False) == ""
     for home in (None, HOME):
         said = running.on_page(running.HERE, home, PAGE, has_python=False)
-        assert "no Python for [its practice page](exercises/04-putting-order-in.ipynb)" in said
+        assert "no Python for [its practice page](exercises/04-practice.ipynb)" in said
         assert "make lab" in said
-        lab = running.binder(HOME, "notebooks/exercises/04-putting-order-in.ipynb")
+        lab = running.binder(HOME, "notebooks/exercises/04-practice.ipynb")
         assert (f"[open it on Binder]({lab})" in said) == (home is not None)
 
 

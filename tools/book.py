@@ -103,7 +103,7 @@ def build(output: Path = ROOT, *, quiet: bool = False) -> Path:
             text=True,
         )
     site = output / "_build" / "html"
-    publishing.entrance(site)
+    publishing.doors(site)
     return site
 
 

@@ -13,6 +13,7 @@ notebook was made from.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from urllib.parse import quote
@@ -20,6 +21,10 @@ from urllib.parse import quote
 import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT))  # for `python tools/colab.py`, which has only tools/ on its path
+
+from tools.moved import MOVED  # noqa: E402
+
 BRANCH = "colab"
 HOST = "https://github.com/"
 CELL = """# On Google Colab, this installs the book's package, which takes about a minute. Elsewhere it does nothing.
@@ -56,7 +61,7 @@ def with_first_cell(notebook: nbformat.NotebookNode, source: str) -> nbformat.No
 
 
 def write(folder: Path, repository: str, commit: str) -> list[Path]:
-    """Writes all notebooks into ``folder`` and returns their paths."""
+    """Writes all notebooks into ``folder``, those that have moved under both names, and returns their paths."""
     address(repository, "")
     source = f"git+{repository.removesuffix('/').removesuffix('.git')}@{commit}"
     written = []
@@ -65,6 +70,8 @@ def write(folder: Path, repository: str, commit: str) -> list[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(with_first_cell(nbformat.read(path, 4), source), target)
         written.append(target)
+    for old, new in MOVED.items():
+        shutil.copy(folder / f"{new}.ipynb", folder / f"{old}.ipynb")
     return written
 
 

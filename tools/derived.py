@@ -145,7 +145,7 @@ def text_of(chapter: Chapter) -> Path:
 
 def practice_of(chapter: Chapter) -> Path | None:
     """Returns the path of a chapter's practice, or None if it has no practice."""
-    path = TEXTS / "exercises" / f"{chapter.name}.md"
+    path = TEXTS / f"{chapter.page.practice_name}.md"
     return path if path.exists() else None
 
 
@@ -168,7 +168,7 @@ def _entry(chapter: Chapter) -> dict:
     """Returns a chapter's entry in the site's contents."""
     entry: dict = {"file": f"notebooks/{chapter.name}"}
     if practice_of(chapter):
-        below = {"file": f"notebooks/exercises/{chapter.name}", "title": _practice_link(chapter)}
+        below = {"file": f"notebooks/{chapter.page.practice_name}", "title": _practice_link(chapter)}
         entry["sections"] = [below]
     return entry
 
@@ -192,7 +192,7 @@ def _rows() -> str:
         rows.append(f"| **{part.heading}** | | | |")
         for one in inside:
             time = one.practice_time or in_figures(_practice_minutes(one))
-            practice = f"[{time}](exercises/{one.name}.ipynb)" if practice_of(one) else ""
+            practice = f"[{time}]({one.page.practice_name}.ipynb)" if practice_of(one) else ""
             link = f"[{one.page.heading}]({one.name}.ipynb)"
             rows.append(f"| {link} | {one.question} | {one.minutes} min | {practice} |")
     return "\n".join(rows)
@@ -235,7 +235,8 @@ def _known_to(path: Path) -> dict[str, Callable[[], str]]:
     """Returns what a text can name: on the first page the chapters, and in a chapter's texts the facts about it."""
     if path.stem == "index":
         return {"chapters": _rows} | ANYWHERE
-    chapter = next((one for one in contents.chapters() if one.name == path.stem), None)
+    names = {one: (f"/{one.name}.md", f"/{one.page.practice_name}.md") for one in contents.chapters()}
+    chapter = next((one for one, own in names.items() if path.as_posix().endswith(own)), None)
     if chapter is None:
         return {}
     known: dict[str, Callable[[], str]] = {

@@ -10,7 +10,8 @@ package that they imported, opened and showed (``freshness.py`` has the rules). 
 that has changed. It is never executed if a reader has changed its cells, because that is the reader's work.
 
 Whatever a page of the site folds is folded in JupyterLab, too: the cells after a heading of the fourth level, up to the
-next heading, and the code of cells tagged ``hide-input`` or ``hide-cell``.
+next heading, and the code of cells tagged ``hide-input`` or ``hide-cell``. JupyterLab shows the first line of folded
+code, so such code begins with one that says what a click does. The site leaves it out (tools/pages/repository.py).
 
 Outputs follow from the code. So if only the words of a text have changed, or somebody unfolds a notebook and saves it,
 the notebook gets the words and folds of its text without being executed.
@@ -54,6 +55,7 @@ FOLDED_BY_TAG = {
     "hide-input": {"source_hidden": True},
     "hide-cell": {"source_hidden": True, "outputs_hidden": True},
 }
+SHOW = "# Show the code\n"
 # What JupyterLab writes into a cell's metadata when it is run, scrolled or folded: nobody's text.
 PASSING_METADATA = {"execution", "scrolled", "collapsed", "trusted"} | FOLDS
 CELL_TIME_LIMIT = 300  # seconds
@@ -88,6 +90,8 @@ def read_text(text: Path) -> NotebookNode:
         digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
         seen[digest] += 1
         cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+        if "jupyter" in cell.metadata:
+            cell.source = SHOW + cell.source
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     notebook.metadata = nbformat.from_dict(
         {

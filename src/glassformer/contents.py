@@ -28,8 +28,16 @@ class Page:
 
     @property
     def name(self) -> str:
-        """Returns the name of its text, notebook, practice and page: "04-putting-order-in"."""
+        """Returns the name of its text, notebook and page: "04-putting-order-in"."""
         return f"{self.number}-{self.title.lower().replace(' ', '-')}"
+
+    @property
+    def practice_name(self) -> str:
+        """Returns the name of its practice's text, notebook and page, with its folder: "exercises/04-practice".
+
+        It does not end like the chapter's, because a tab of JupyterLab shows only what follows the folder.
+        """
+        return f"exercises/{self.number}-practice"
 
     @property
     def heading(self) -> str:
@@ -71,7 +79,7 @@ class Chapter:
 
     @property
     def name(self) -> str:
-        """Returns the name of its text, notebook, practice and page: "04-putting-order-in"."""
+        """Returns the name of its text, notebook and page: "04-putting-order-in"."""
         return self.page.name
 
     @property

@@ -387,6 +387,7 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
     for output in outputs[:2]:
         expect(output).to_be_hidden()
     expect(notebook.cells.nth(code[2]).locator(".cm-content")).to_be_hidden()
+    expect(notebook.cells.nth(code[2]).locator(".jp-InputPlaceholder")).to_have_text("# Show the code")
 
     page.get_by_text("2 cells hidden").click()
     outputs[0].wait_for()
@@ -659,7 +660,7 @@ def test_a_view_gets_the_weights_of_its_model_from_its_kernel(lab, page):
 
 
 def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
-    path = f"exercises/{CHAPTER}"
+    path = f"{chapter('04').page.practice_name}.ipynb"
     page.goto(lab(path, "practice"))
     notebook = Notebook(page, read(path))
     notebook.run_all()

@@ -57,8 +57,10 @@ def test_a_fold_begins_and_ends_with_a_cell(tmp_path, source, cells):
     ],
 )
 def test_code_that_the_page_folds_is_folded(tmp_path, tags, folded):
-    [cell] = read(tmp_path, tagged(tags)).cells
+    [cell], [plain] = read(tmp_path, tagged(tags)).cells, read(tmp_path, CODE).cells
     assert cell.metadata.get("jupyter") == folded
+    assert cell.source == ("# Show the code\nprint(1)" if folded else "print(1)")
+    assert cell.id == plain.id
     assert cell.metadata.tags == tags.split(", ")
 
 

@@ -30,8 +30,8 @@ NOISE = 1e-12  # sums of float64 that should be 0 are smaller than this; larger 
 # gradient that came through 200 layers without residuals.
 MEANT = {
     "experiments/norm_placement.ipynb": {"5e-13"},
-    "exercises/05-the-stream-and-the-norms.ipynb": {"1e-29"},
-    "exercises/09-loss-and-the-way-back.ipynb": {"1.2e-107"},
+    "exercises/05-practice.ipynb": {"1e-29"},
+    "exercises/09-practice.ipynb": {"1.2e-107"},
 }
 
 

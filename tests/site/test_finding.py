@@ -37,7 +37,7 @@ def around(found):
 def test_a_chapter_and_its_practice_have_their_number_in_heading_and_title(page, one):
     for name, heading in (
         (f"notebooks/{one.name}", one.page.heading),
-        (f"notebooks/exercises/{one.name}", one.page.practice_heading),
+        (f"notebooks/{one.page.practice_name}", one.page.practice_heading),
     ):
         found = page(name)
         assert found.h1.find(string=True) == heading
@@ -58,12 +58,12 @@ def test_the_side_bar_has_the_parts_and_each_practice_folded_under_its_chapter(p
             [below] = fold.select("li > a")
             assert not fold.has_attr("open")
             assert below.get_text(strip=True) == f"{one.number} · Practice"
-            assert below["href"].endswith(f"/exercises/{one.name}.html")
+            assert below["href"].endswith(f"/{one.practice_name}.html")
 
 
 @OF_A_CHAPTER
 def test_on_the_pages_of_a_chapter_its_fold_alone_is_open(page, one):
-    for name in (f"notebooks/{one.name}", f"notebooks/exercises/{one.name}"):
+    for name in (f"notebooks/{one.name}", f"notebooks/{one.page.practice_name}"):
         opened = page(name).select("nav.bd-links details[open]")
         assert [fold.find_parent("li").a.get_text(strip=True) for fold in opened] == [one.page.heading]
 
@@ -82,7 +82,7 @@ def test_next_leads_from_chapter_to_chapter_and_from_a_practice_back_and_on(page
     assert following == (
         link[True](after) if after else ("A tournament of positions", "experiments/positions.html")
     )
-    previous, following = around(page(f"notebooks/exercises/{one.name}"))
+    previous, following = around(page(f"notebooks/{one.page.practice_name}"))
     assert previous == link[False](one.page)
     assert following == (
         link[False](after) if after else ("A tournament of positions", "../experiments/positions.html")
@@ -113,7 +113,7 @@ def test_neighbours_go_past_every_practice():
 
 @pytest.mark.parametrize(
     "name",
-    [*(f"notebooks/{one.name}" for one in CHAPTERS), *(f"notebooks/exercises/{one.name}" for one in CHAPTERS)]
+    [f"notebooks/{name}" for one in CHAPTERS for name in (one.name, one.page.practice_name)]
     + ["notebooks/index", "notebooks/experiments/positions"]
     + [
         f"book/{name}"
@@ -179,7 +179,7 @@ def test_a_practice_is_unfolded_by_keyboard_or_touch(visit, width, touch):
         tab.keyboard.press("Tab")
         expect(practice).to_be_focused()
         tab.keyboard.press("Enter")
-    tab.wait_for_url("**/notebooks/exercises/07-the-block.html")
+    tab.wait_for_url("**/notebooks/exercises/07-practice.html")
     expect(tab.locator("nav.bd-links [aria-current=page]")).to_have_text("07 · Practice")
 
 

@@ -24,7 +24,7 @@ from tools.browser import axe_violations, contrast_violations
 from tools.pages import practice
 from tools.pages.practice import task
 
-PAGE = "notebooks/exercises/03-marbles"
+PAGE = "notebooks/exercises/03-practice"
 SETUP = 'import numpy as np\n\nnames = ["<b>", "&"]'
 STUB = "def scores(query, keys):\n    ...\n"
 LONG = "def softmax(a_name_that_is_long, another_name_that_is_long, a_third_name_that_is_long):\n    ...\n"

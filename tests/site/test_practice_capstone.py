@@ -5,7 +5,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-PAGE = "notebooks/exercises/15-your-own-gpt.html"
+PAGE = "notebooks/exercises/15-practice.html"
 STAGES = (
     "tokenizer", "embedding", "attention", "block", "model", "loss", "training", "generation", "cache", "weights",
     "shipped",

@@ -101,7 +101,7 @@ def test_it_shows_what_was_answered_while_reading(visit):
     assert "0 of" in said["Chapter 05"].partition(" · ")[2]
     chapter = page.locator(".practice-table", has_text="Chapter 03, Attention")
     links = [link.get_attribute("href") for link in chapter.locator("a").all()]
-    assert links == ["../notebooks/exercises/03-attention.html", "../notebooks/03-attention.html"]
+    assert links == ["../notebooks/exercises/03-practice.html", "../notebooks/03-attention.html"]
 
 
 def choose(page, content):

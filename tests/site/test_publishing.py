@@ -11,6 +11,7 @@ from small_site import build
 
 from glassformer.figures import style
 from tools import book
+from tools.moved import MOVED
 from tools.pages.tidy import PLAIN, SHRINKS, tidy
 
 HOME = "https://example-owner.github.io/glassformer/"
@@ -73,6 +74,24 @@ def test_the_address_that_people_share_says_what_it_leads_to(published):
     assert door.select_one("link[rel=canonical]")["href"] == f"{HOME}page.html"
     assert door.select_one("body a")["href"] == "page.html"
     assert "url=page.html" in door.select_one("meta[http-equiv]")["content"]
+
+
+def test_an_address_that_has_moved_says_what_it_leads_to(site):
+    for old, new in MOVED.items():
+        door, says = head(site / f"{old}.html")
+        page, said = head(site / f"{new}.html")
+        assert door.title.get_text() == page.title.get_text()
+        assert says["description"] == said["description"]
+    assert not {*MOVED} & {*MOVED.values()}
+
+
+@pytest.mark.parametrize(("door", "script"), [("http", True), ("file", True), ("file", False)])
+def test_an_address_that_has_moved_leads_on_with_what_follows_it(visit, door, script):
+    after = "?from=elsewhere#quiz" if script else ""
+    arrived = visit(f"notebooks/exercises/03-attention.html{after}", door=door, java_script_enabled=script)
+    arrived.page.wait_for_url("**/03-practice.html**")
+    assert arrived.page.url == f"{arrived.home}notebooks/exercises/03-practice.html{after}"
+    assert arrived.complaints == []
 
 
 def test_search_engines_get_a_list_of_the_pages(published):

@@ -9,7 +9,7 @@ from serving import Quiet
 from tools.pages.code import Files
 from tools.pages.strict import strict
 
-CHAPTER, PRACTICE = "notebooks/04-putting-order-in.html", "notebooks/exercises/04-putting-order-in.html"
+CHAPTER, PRACTICE = "notebooks/04-putting-order-in.html", "notebooks/exercises/04-practice.html"
 MACHINE = "notebooks/index.html"  # it runs a model
 STRICT = "script-src 'self' 'wasm-unsafe-eval'"
 WITHOUT_WASM = "script-src 'self'"

@@ -196,7 +196,7 @@ def what_is_possible(words: dict[bool, str], repository: str | None, page: str, 
     Args:
         words: the sentences with and without Python in the page.
         repository: the address of the repository, or None if the project is not published.
-        page: the name of the page, such as ``notebooks/exercises/03-attention``.
+        page: the name of the page, such as ``notebooks/exercises/03-practice``.
         has_python: whether the site has Python for its practice pages.
     """
     where = ON_BINDER.format(escape(running.binder(repository, f"{page}.ipynb"))) if repository else HERE

@@ -17,7 +17,6 @@ from glassformer.chapters.ch15.capstone.judge import STAGES
 from glassformer.exercises.catalogue import of_chapter
 from glassformer.widgets.predict import names
 from tools.pages import places
-from tools.pages.order import PRACTICE
 from tools.pages.places import place
 
 PAGE = "book/progress"
@@ -42,7 +41,7 @@ def chapters() -> list[dict[str, Any]]:
             "number": page.number,
             "title": page.title,
             "page": f"../notebooks/{page.name}.ipynb",
-            "practice": f"../{PRACTICE}{page.name}.ipynb",
+            "practice": f"../notebooks/{page.practice_name}.ipynb",
             "exercises": [
                 {"name": one.name, "title": one.title, "stars": one.stars, "minutes": one.minutes}
                 for one in of_chapter(page.number).values()

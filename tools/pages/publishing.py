@@ -2,11 +2,12 @@
 
 Every page has a description, which is its first paragraph. A published site, whose address tools/book.py derives from
 that of the repository, also has a list of all pages, a card that is shown with a link, and a page for addresses that do
-not exist. Sphinx adds the canonical address of each page.
+not exist. Sphinx adds the canonical address of each page. An address that a page once had leads to the page.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 import textwrap
 from html import escape
@@ -19,6 +20,8 @@ from docutils import nodes
 from PIL import Image, ImageDraw, ImageFont
 from sphinx.application import Sphinx
 
+from tools.moved import MOVED
+
 MOST = 160  # characters of a description
 CARD = "_static/card.png"
 SIZE = (1200, 630)  # pixels, as those who show cards recommend
@@ -26,10 +29,24 @@ PICTURE = Path(__file__).resolve().parents[2] / "book" / "site" / "glass-machine
 INK, MUTED, PAGE = "#1b2027", "#59636e", "#ffffff"
 TITLE, SAYS = "Glassformer", "A Transformer you can see through: an interactive textbook"
 UNKNOWN = "404"
+LEADS_ON = "_static/moved.js"
 ABOUT = re.compile(
     r'<title>.*?</title>|<meta (?:name="description"|name="twitter:|property="og:)[^>]*>|<link rel="canonical"[^>]*>',
     re.DOTALL,
 )
+
+
+DOOR = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+{said}
+<noscript><meta http-equiv="refresh" content="0; url={to}"></noscript>
+</head>
+<body><p><a href="{to}">Glassformer</a></p><script src="{script}"></script></body>
+</html>
+"""
 
 
 def description(doctree: nodes.document) -> str:
@@ -110,20 +127,19 @@ def write(app: Sphinx, exception: Exception | None) -> None:
     lost.write_text(lost.read_text("utf-8").replace("<head>", f"<head>\n{base}", 1), encoding="utf-8")
 
 
-def entrance(site: Path) -> None:
-    """Gives the page at the root, which leads on to the first page, what that page says about itself.
+def doors(site: Path) -> None:
+    """Lets the root, and the old address of each page that has moved, lead on, and say what the page says about itself.
 
-    It is the address that people share, and not everyone who shows a link to it follows where it leads.
+    People have shared these addresses, and not everyone who shows a link to one follows where it leads.
     """
-    root = site / "index.html"
-    first = root.read_text("utf-8").partition("url=")[2].partition('"')[0]
-    said = "\n".join(ABOUT.findall((site / first).read_text("utf-8")))
-    root.write_text(
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n{said}\n'
-        f'<meta http-equiv="refresh" content="0; url={first}">\n</head>\n'
-        f'<body><p><a href="{first}">{SAYS}</a></p></body>\n</html>\n',
-        encoding="utf-8",
-    )
+    first = (site / "index.html").read_text("utf-8").partition("url=")[2].partition(".html")[0]
+    for old, new in ({"index": first} | MOVED).items():
+        if not (site / f"{new}.html").exists():  # a small site has few pages
+            continue
+        said = ABOUT.findall((site / f"{new}.html").read_text("utf-8"))
+        to, script = (posixpath.relpath(path, posixpath.dirname(old)) for path in (f"{new}.html", LEADS_ON))
+        page = DOOR.format(said="\n".join(said), to=to, script=script)
+        (site / f"{old}.html").write_text(page, encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict:

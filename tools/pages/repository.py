@@ -1,6 +1,7 @@
 """A Sphinx extension that fills in what a page says about JupyterLab, Binder, the repository and Python in the page.
 
-tools/running.py has the words. tools/book.py gives the theme the repository's address, if there is one.
+tools/running.py has the words. tools/book.py gives the theme the repository's address, if there is one. What only
+JupyterLab says of folded code is left out.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import json
 from sphinx.application import Sphinx
 
 from tools import running
+from tools.notebooks import SHOW
 from tools.pages import package
 
 
 def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
-    """Replaces what is marked in the Markdown of a notebook before it is read."""
+    """Replaces what is marked in the Markdown of a notebook before it is read, and words of JupyterLab in its code."""
     if not app.env.doc2path(page).endswith(".ipynb"):
         return
     repository = app.config.html_theme_options.get("repository_url")
@@ -26,6 +28,8 @@ def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
             cell["source"] = running.on_page(
                 source_of_cell, repository, f"{page}.ipynb", has_python=has_python
             )
+        else:
+            cell["source"] = "".join(cell["source"]).removeprefix(SHOW)
     source[0] = json.dumps(notebook)
 
 

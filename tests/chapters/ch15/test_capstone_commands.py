@@ -414,7 +414,7 @@ def test_a_file_that_cannot_be_imported_loses_nothing(shown, tmp_path, monkeypat
 
 @pytest.mark.parametrize("design", [functions, module, library], ids=lambda one: one.__name__.split(".")[-1])
 def test_the_practices_loop_trains_whatever_the_adapter_takes(design, tmp_path, monkeypatch, capsys):
-    page = Path(__file__).parents[3] / "book/chapters/exercises/15-your-own-gpt.md"
+    page = Path(__file__).parents[3] / "book/chapters/exercises/15-practice.md"
     [cell] = re.findall(
         r"```{code-cell} ipython3\n(# text = open.*?)```", page.read_text(encoding="utf-8"), re.S
     )
