@@ -1,12 +1,15 @@
-# Every command first creates the environment if there is none; `lab` needs less of it than the others. PYTHON=python3.12 chooses the Python, VENV=path the folder.
+# Every command but `update` first creates the environment if there is none; `lab` needs less of it than the others. PYTHON=python3.12 chooses the Python, VENV=path the folder.
 PYTHON ?= python3
 VENV ?= .venv
 export VENV
 
-.PHONY: lab check test twice book notebooks heights kernel training-lab editor python-for-the-page ledger bench experiments experiments-again models environment
+.PHONY: lab update check test twice book notebooks heights kernel training-lab editor python-for-the-page ledger bench experiments experiments-again models environment
 
 lab:  ## open the book in JupyterLab to read, run and practise
 	@$(PYTHON) tools/lab.py
+
+update:  ## get the newest version of the book, and keep your answers and everything else that you wrote
+	@$(PYTHON) tools/update.py
 
 check: environment  ## check style, types, contracts, freshness and unit tests, in three minutes
 	@$(VENV)/bin/python tools/check.py
