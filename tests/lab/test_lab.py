@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 import ipywidgets
@@ -33,8 +34,8 @@ EXERCISE = "positions.sinusoidal"
 
 # As it comes, JupyterLab keeps only the cells in sight in the page. The tests want to read all of them.
 SETTINGS = {
-    "notebook-extension/tracker": {"windowingMode": "none"},
-    "apputils-extension/notification": {
+    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
+    "@jupyterlab/apputils-extension/notification": {
         "fetchNews": "false",
         "checkForUpdates": False,
         "doNotDisturbMode": True,
@@ -186,8 +187,15 @@ def lab(tmp_path_factory):
         nbformat.write(notebook, folder / "book" / "notebooks" / f"{name}.ipynb")
         notary.sign(notebook)
     nbformat.write(machine(), folder / "book" / "notebooks" / "machine.ipynb")
-    settings = folder / "settings" / "@jupyterlab"
-    for name, values in SETTINGS.items():
+    with serving(folder) as address:
+        yield address
+
+
+@contextmanager
+def serving(folder, **more):
+    """Starts a JupyterLab on `folder`/book without anybody's settings, and yields what makes a notebook's address."""
+    settings = folder / "settings"
+    for name, values in (SETTINGS | more).items():
         path = settings / f"{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
@@ -466,7 +474,7 @@ def windowing(page):
         page.reload()
 
     yield windowing
-    windowing(SETTINGS["notebook-extension/tracker"]["windowingMode"])
+    windowing(SETTINGS["@jupyterlab/notebook-extension/tracker"]["windowingMode"])
 
 
 # What a reader finds in the first chapter: the answer, and words of the comment in the fold.
