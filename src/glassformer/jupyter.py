@@ -30,16 +30,11 @@ def load_ipython_extension(shell: Any) -> None:
 # --- the server ---
 
 
-def _load_jupyter_server_extension(server: Any) -> None:
-    """Prepares a server, whether JupyterLab's or Notebook's."""
-    server.contents_manager.register_pre_save_hook(keep_states)
-
-
 def keep_states(model: dict[str, Any], path: str, contents_manager: Any, **_: Any) -> None:
     """Keeps the states of views whose cells have not been run in a notebook that is being saved.
 
     With its setting *Save Widget State Automatically*, JupyterLab stores only the models that a kernel has, and drops
-    those of views that are still shown. The file, which is about to be replaced, has them.
+    those of views that are still shown. The file, which is about to be replaced, has them. Jupyter's server calls this.
     """
     file = Path(contents_manager.root_dir, path.strip("/"))
     if model["type"] != "notebook" or not file.is_file():
