@@ -8,7 +8,10 @@ import pytest
 from glassformer import jupyter
 
 SHIPPED = {
-    "view": {"model_name": "AnyModel", "state": {"layout": "IPY_MODEL_layout", "_modules": ["anywidget:kit"]}},
+    "view": {
+        "model_name": "AnyModel",
+        "state": {"layout": "IPY_MODEL_layout", "_modules": ["anywidget:kit"]},
+    },
     "layout": {"model_name": "LayoutModel", "state": {}},
     "kit": {"model_name": "WidgetModel", "state": {"source": "text"}},
     "stale": {"model_name": "AnyModel", "state": {"layout": "IPY_MODEL_layout"}},

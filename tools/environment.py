@@ -42,9 +42,7 @@ INDEX_SETTINGS = {  # variables in a reader's environment that choose where pack
 def wanted(requirements: Path) -> str:
     """Returns a hash of what the environment is made from. It is made again when the hash changes."""
     settings = sorted(JUPYTER.rglob("*.json"))
-    parts = [
-        path.read_bytes() for path in (REQUIREMENTS, requirements, ROOT / "pyproject.toml", *settings)
-    ]
+    parts = [path.read_bytes() for path in (REQUIREMENTS, requirements, ROOT / "pyproject.toml", *settings)]
     return hashlib.sha256(b"\0".join([*parts, str(ROOT).encode(), sys.version.encode()])).hexdigest()
 
 

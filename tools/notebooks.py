@@ -26,7 +26,6 @@ import argparse
 import hashlib
 import json
 import os
-import re
 import sys
 import tempfile
 from collections import Counter

@@ -2,6 +2,7 @@
 
 import gc
 import re
+import sys
 from itertools import count
 from types import SimpleNamespace
 
@@ -91,6 +92,11 @@ def test_without_a_cell_ids_are_random():
     assert len(ClockHands().model_id) == 32
 
 
+def test_in_colab_ids_are_random(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "google.colab", SimpleNamespace())
+    assert run(lambda: identity.of_cell("ClockHands"), "a") is None
+
+
 def test_widgets_of_other_libraries_are_left_alone(run):
     assert run(ipywidgets.IntSlider, "a").model_id != run(ipywidgets.IntSlider, "a").model_id
 
@@ -105,7 +111,9 @@ def test_the_new_view_takes_over_and_the_old_one_closes_nothing(run, sent):
     assert ("comm_msg", name) in sent
     assert {kind for kind, _ in sent} == {"comm_msg"}  # nothing is opened twice or closed
     assert second.comm is connection
-    connection.handle_msg({"content": {"data": {"method": "update", "state": {"position": 5}}}, "buffers": []})
+    connection.handle_msg(
+        {"content": {"data": {"method": "update", "state": {"position": 5}}}, "buffers": []}
+    )
     assert second.position == 5
     assert ipywidgets.Widget.get_manager_state(widgets=[second])["state"][name]["state"]["position"] == 5
 

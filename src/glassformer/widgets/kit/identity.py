@@ -6,6 +6,7 @@ random ids, the outputs of cells that were run would name models of which the no
 
 import hashlib
 import re
+import sys
 from collections import Counter
 from weakref import WeakValueDictionary
 
@@ -25,9 +26,12 @@ def model_id(*parts: str) -> str:
 def of_cell(kind: str) -> str | None:
     """Returns the id of the next model of a kind that the running cell makes, or None if no cell is running.
 
-    It follows from the cell's id, the kind, and how many of this kind the cell has made in this run. An editor that
-    does not say which cell it is gets the id that tools/notebooks.py gives to a cell with this code.
+    It follows from the cell's id, the kind, and how many of this kind the cell has made in this run. If an editor does
+    not say which cell it is, that is the cell to which tools/notebooks.py would give this code. Colab shows each run
+    in a page of its own, which knows no earlier models, and gets random ids.
     """
+    if "google.colab" in sys.modules:
+        return None
     parent = getattr(getattr(get_ipython(), "kernel", None), "get_parent", dict)() or {}
     code = parent.get("content", {}).get("code")
     if not isinstance(code, str):
