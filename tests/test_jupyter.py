@@ -14,6 +14,7 @@ SHIPPED = {
     },
     "layout": {"model_name": "LayoutModel", "state": {}},
     "kit": {"model_name": "WidgetModel", "state": {"source": "text"}},
+    "second": {"model_name": "AnyModel", "state": {"layout": "IPY_MODEL_layout"}},
     "stale": {"model_name": "AnyModel", "state": {"layout": "IPY_MODEL_layout"}},
 }
 
@@ -49,9 +50,11 @@ def test_if_nothing_was_run_the_states_are_those_of_the_file(tmp_path, states, s
 
 def test_what_was_run_is_new_and_what_is_shown_stays_with_what_it_refers_to(tmp_path):
     run = {"other": {"model_name": "AnyModel", "state": {}}, "kit": {"state": {"source": "newer"}}}
-    now = saved(tmp_path, notebook(SHIPPED, "view"), notebook(dict(run), "view", "other", "unknown", ""))
+    now = saved(
+        tmp_path, notebook(SHIPPED, "view"), notebook(dict(run), "view", "second", "other", "unknown", "")
+    )
     assert now["metadata"]["widgets"][jupyter.WIDGET_STATE]["state"] == run | {
-        name: SHIPPED[name] for name in ("view", "layout")
+        name: SHIPPED[name] for name in ("view", "second", "layout")
     }
 
 

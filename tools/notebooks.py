@@ -16,8 +16,8 @@ Outputs follow from the code. So if only the words of a text have changed, or so
 the notebook gets the words and folds of its text without being executed.
 
 Executing the same text twice gives the same bytes: there are no timings and no versions, cell ids follow from the
-source, and widget model ids follow from the cells' ids (widgets/kit/identity.py). It is stored as JupyterLab would write
-it, so that opening and saving it changes nothing.
+source, and widget model ids follow from the cells' ids (widgets/kit/identity.py). It is stored as JupyterLab would
+write it, so that opening and saving it changes nothing.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ jar.committed
 """
 TEXT += f"\n{running.in_notebook()}\n"
 
-# A chapter as it is stored: views made in all ways, of which the last two have the same code, and a whole float (`base`).
+# A chapter with views made in all ways, of which the last two have the same code, and with a whole float, `base`.
 DAY = """---
 jupytext:
   text_representation:
@@ -699,7 +699,7 @@ def opened(lab, page, path, desk):
     outputs = [output for cell in written.cells for output in cell.get("outputs", [])]
     shown = sum(WIDGET_VIEW in output.get("data", {}) for output in outputs)
     page.wait_for_function(
-        "n => document.querySelectorAll('.jp-OutputArea .gf-widget').length === n", arg=shown
+        "n => document.querySelectorAll('.jp-OutputArea [class*=gf-scope]').length === n", arg=shown
     )
     expect(page.get_by_text("Error displaying widget")).to_have_count(0)
     return notebook, file
