@@ -31,7 +31,6 @@ class Machine:
             VENV=venv,
             PYTHON=venv / "bin" / "python",
             STAMP=venv / "stamp",
-            OVERRIDES=venv / "lab" / "overrides.json",
             has_pip=lambda *_: True,
         )
         self.has(has_nvidia_gpu=lambda: False, answers=lambda address: True)
@@ -88,8 +87,21 @@ def test_on_linux_pytorch_is_the_cpu_build_and_all_else_comes_from_pypi(machine)
     assert "index" not in pins + package
     assert f" --no-deps --no-build-isolation -e {environment.ROOT}" in package
     assert (machine.venv / "stamp").read_text() == environment.wanted(environment.REQUIREMENTS)
-    settings = json.loads(environment.OVERRIDES.read_text(encoding="utf-8"))
-    assert settings["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+    settings = {
+        path.relative_to(machine.venv).as_posix(): json.loads(path.read_text(encoding="utf-8"))
+        for path in machine.venv.rglob("*.json")
+    }
+    assert settings == {
+        "etc/ipython/ipython_kernel_config.json": {
+            "InteractiveShellApp": {"extra_extensions": ["glassformer.jupyter"]}
+        },
+        "etc/jupyter/jupyter_server_config.json": {
+            "FileContentsManager": {"pre_save_hook": "glassformer.jupyter.keep_states"}
+        },
+        "share/jupyter/lab/settings/overrides.json": {
+            "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}
+        },
+    }
 
 
 @pytest.mark.parametrize(

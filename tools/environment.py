@@ -30,8 +30,7 @@ VENV = Path(os.environ.get("VENV", ROOT / ".venv")).resolve()
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = VENV / "glassformer-stamp"
 REQUIREMENTS = ROOT / "requirements.txt"
-JUPYTERLAB = ROOT / "tools" / "jupyterlab_overrides.json"  # JupyterLab asks nobody for news or updates
-OVERRIDES = VENV / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
+JUPYTER = ROOT / "tools" / "jupyter"  # settings, in the folders of .venv where Jupyter looks for them
 FOR_DEVELOPERS = ROOT / "requirements-dev.txt"  # begins with a line that includes the other file
 CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 INDEX_SETTINGS = {  # variables in a reader's environment that choose where packages come from
@@ -42,7 +41,8 @@ INDEX_SETTINGS = {  # variables in a reader's environment that choose where pack
 
 def wanted(requirements: Path) -> str:
     """Returns a hash of what the environment is made from. It is made again when the hash changes."""
-    parts = [path.read_bytes() for path in (REQUIREMENTS, requirements, ROOT / "pyproject.toml", JUPYTERLAB)]
+    settings = sorted(JUPYTER.rglob("*.json"))
+    parts = [path.read_bytes() for path in (REQUIREMENTS, requirements, ROOT / "pyproject.toml", *settings)]
     return hashlib.sha256(b"\0".join([*parts, str(ROOT).encode(), sys.version.encode()])).hexdigest()
 
 
@@ -213,8 +213,7 @@ def main() -> None:
     for tool in tools():
         print(f"Creating {VENV} with {tool}; the first time takes a few minutes …", flush=True)
         if create(tool) and install(tool, requirements):
-            OVERRIDES.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(JUPYTERLAB, OVERRIDES)
+            shutil.copytree(JUPYTER, VENV, dirs_exist_ok=True)
             STAMP.write_text(wanted(requirements))
             return
     sys.exit("The environment could not be created. The messages above say why.")

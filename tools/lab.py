@@ -3,7 +3,7 @@
     python3 tools/lab.py            create .venv if there is none, and open the first page
     python3 tools/lab.py --no-browser     other arguments are passed to JupyterLab
 
-JupyterLab's settings for this project, jupyterlab_overrides.json, are copied into .venv when it is created.
+Jupyter's settings for this project, tools/jupyter/, are copied into .venv when it is created.
 """
 
 from __future__ import annotations

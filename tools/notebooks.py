@@ -17,7 +17,8 @@ Outputs follow from the code. So if only the words of a text have changed, or so
 the notebook gets the words and folds of its text without being executed.
 
 Executing the same text twice gives the same bytes: there are no timings and no versions, cell ids follow from the
-source, and widget model ids follow from the notebook's name.
+source, and widget model ids follow from the cells' ids (widgets/kit/identity.py). It is stored as JupyterLab would
+write it, so that opening and saving it changes nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ import argparse
 import hashlib
 import json
 import os
-import re
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import jupytext
 import nbformat
@@ -51,9 +53,9 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 FOLD_LEVEL = 4  # of the headings that fold what follows them
 # JupyterLab's own names in a cell's metadata: folded is what lies below its heading, or its code, or its outputs.
 FOLDS = {"jp-MarkdownHeadingCollapsed", "jupyter"}
-FOLDED_BY_TAG = {
-    "hide-input": {"source_hidden": True},
-    "hide-cell": {"source_hidden": True, "outputs_hidden": True},
+FOLDED_BY_TAG: dict[str, dict] = {
+    "hide-input": {"jupyter": {"source_hidden": True}},
+    "hide-cell": {"jupyter": {"source_hidden": True, "outputs_hidden": True}, "collapsed": True},
 }
 SHOW = "# Show the code\n"
 # What JupyterLab writes into a cell's metadata when it is run, scrolled or folded: nobody's text.
@@ -122,7 +124,7 @@ def folded(cells: list[NotebookNode]) -> Iterator[NotebookNode]:
     inside = False  # a fold
     for cell in cells:
         for tag in FOLDED_BY_TAG.keys() & set(cell.metadata.get("tags", [])):
-            cell.metadata["jupyter"] = FOLDED_BY_TAG[tag]
+            cell.metadata |= FOLDED_BY_TAG[tag]
         if cell.cell_type != "markdown":
             yield cell
             continue
@@ -261,37 +263,39 @@ def execute(text: Path, notebook: Path, root: Path = ROOT) -> None:
             }
             | freshness.listening(package_of(root), uses)
         )
-        NotebookClient(
+        client = NotebookClient(
             fresh,
             timeout=CELL_TIME_LIMIT,
             resources={"metadata": {"path": str(notebook.parent)}},
-            extra_arguments=["--log-level=ERROR"],
+            # Without what first_words.py adds to errors, and what it is made from.
+            extra_arguments=["--log-level=ERROR", "--IPKernelApp.extra_extensions=[]"],
             store_widget_state=True,
             coalesce_streams=True,
             record_timing=False,
-        ).execute(env=environment)
+        )
+        # JupyterLab, too, tells the kernel which cell it is.
+        client.on_cell_start = lambda cell, **_: client.kc.session.metadata.update(cellId=cell.id)
+        client.execute(env=environment)
         made_from |= freshness.heard(
             package_of(root), uses, docstrings=asks_for_docstrings(fresh), cells=code_in(fresh)
         )
     fresh.metadata.language_info.pop("version", None)
     fresh.metadata["glassformer"] = made_from
-    fresh = with_stable_widgets(fresh, notebook.stem)
     nbformat.validate(fresh)
     write_atomically(fresh, notebook)
 
 
-def with_stable_widgets(notebook: NotebookNode, name: str) -> NotebookNode:
-    """Returns the notebook without what differs between two executions: random model ids and memory addresses."""
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            if WIDGET_VIEW in output.get("data", {}) and "text/plain" in output.data:
-                plain = output.data["text/plain"]
-                output.data["text/plain"] = re.sub(r"<[\w.]*?(\w+) object at 0x\w+>", r"\1()", plain)
-    models = notebook.metadata.get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
-    dumped = nbformat.writes(notebook)
-    for number, old in enumerate(models):  # in the order in which the kernel made them
-        dumped = dumped.replace(old, hashlib.sha256(f"{name}/{number}".encode()).hexdigest()[:32])
-    return nbformat.reads(dumped, as_version=4)
+def as_javascript(value: Any) -> Any:
+    """Returns what JSON becomes when JupyterLab has read it and its server has written it: 1.0 is 1, -0.0 is 0."""
+    if isinstance(value, dict):
+        return {key: as_javascript(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [as_javascript(one) for one in value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    number = float(value)
+    # JavaScript writes integers up to 21 digits without an exponent, with as many digits as it takes and then zeros.
+    return int(Decimal(repr(number))) if number.is_integer() and abs(number) < 1e21 else number
 
 
 def write_atomically(notebook: NotebookNode, path: Path) -> None:
@@ -299,7 +303,7 @@ def write_atomically(notebook: NotebookNode, path: Path) -> None:
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", newline="\n", dir=path.parent, prefix=f".{path.stem}-", delete=False
     ) as scratch:
-        scratch.write(nbformat.writes(notebook, sort_keys=True).rstrip("\n") + "\n")
+        scratch.write(nbformat.writes(nbformat.from_dict(as_javascript(notebook))).rstrip("\n") + "\n")
     os.chmod(scratch.name, 0o644)
     os.replace(scratch.name, path)
 

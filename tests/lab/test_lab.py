@@ -26,7 +26,7 @@ from glassformer.scratch import softmax
 from glassformer.widgets import ClockHands, Quiz
 from tools import running
 from tools.browser import PATIENCE
-from tools.notebooks import ROOT, WIDGET_STATE, WIDGET_VIEW, read_text
+from tools.notebooks import ROOT, WIDGET_STATE, WIDGET_VIEW, execute, pairs, read_text
 
 CHAPTER = "04-putting-order-in.ipynb"
 EXERCISE = "positions.sinusoidal"
@@ -122,12 +122,63 @@ jar.committed
 """
 TEXT += f"\n{running.in_notebook()}\n"
 
+# A chapter with views made in all ways, of which the last two have the same code, and with a whole float, `base`.
+DAY = """---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
+---
+
+```{code-cell} ipython3
+:tags: [hide-cell]
+
+from glassformer.widgets import ClockHands, GlassMachine
+```
+
+```{code-cell} ipython3
+clocks = ClockHands()
+clocks
+```
+
+```{code-cell} ipython3
+clocks
+```
+
+```{code-cell} ipython3
+def show(position):
+    display(ClockHands(position=position))
+
+for position in (3, 4):
+    show(position)
+```
+
+```{code-cell} ipython3
+GlassMachine()
+```
+
+```{code-cell} ipython3
+ClockHands(base=5000)
+```
+
+```{code-cell} ipython3
+ClockHands(base=5000)
+```
+"""
+
 # What is clicked, how the entry begins to which it leads, and in which file.
 LINKS = [
     ("causal mask", "causal mask", "glossary.md"),
     ("RoPE", "RoPE", "glossary.md"),
     ("Press et al. 2022", "Ofir Press, Noah", "bibliography.md"),
 ]
+
+
+# Notebooks that are opened and saved, and those that are run. Every week, .github/workflows/canary.yml takes more.
+WEEKLY = "GLASSFORMER_EVERY_NOTEBOOK" in os.environ
+BOOK = sorted(notebook.relative_to(ROOT / "notebooks").as_posix() for _, notebook in pairs())
+OPENED = BOOK if WEEKLY else ["index.ipynb", "exercises/03-attention.ipynb"]
+RUN = ["day.ipynb", *(["00-start-here.ipynb", "03-attention.ipynb", "10-training.ipynb"] if WEEKLY else [])]
 
 
 def read(path):
@@ -194,6 +245,10 @@ def lab(tmp_path_factory):
         nbformat.write(notebook, folder / "book" / "notebooks" / f"{name}.ipynb")
         notary.sign(notebook)
     nbformat.write(machine(), folder / "book" / "notebooks" / "machine.ipynb")
+    (folder / "day.md").write_text(DAY, encoding="utf-8")
+    execute(folder / "day.md", folder / "book" / "notebooks" / "day.ipynb")
+    for path in (*OPENED, "day.ipynb"):
+        notary.sign(nbformat.read(folder / "book" / "notebooks" / path, as_version=4))
     settings = folder / "settings" / "@jupyterlab"
     for name, values in SETTINGS.items():
         path = settings / f"{name}.jupyterlab-settings"
@@ -228,11 +283,14 @@ def lab(tmp_path_factory):
                     if server.poll() is not None or time.monotonic() > deadline:
                         pytest.fail("JupyterLab did not start:\n" + (folder / "log.txt").read_text())
                     time.sleep(0.3)
-            yield (
-                lambda path, desk: (
+
+            def address(path, desk):
+                return (
                     f"http://127.0.0.1:{port}/lab/workspaces/{desk}/tree/notebooks/{path}?reset&token={token}"
                 )
-            )
+
+            address.folder = folder / "book" / "notebooks"
+            yield address
         finally:
             server.terminate()
             server.wait(timeout=PATIENCE)
@@ -617,7 +675,8 @@ def test_stored_widgets_of_two_versions_answer_beside_each_other_before_anything
         title.wait_for()
         expect(title).to_have_css("font-weight", weight)
         answer(page.locator(".gf-widget", has=title))
-    expect(page.locator(".jupyter-widgets-disconnected")).to_have_count(0)  # Jupyter's red broken link
+    for stored in page.locator(".jupyter-widgets-disconnected").all():  # without Jupyter's red broken link
+        assert stored.evaluate("view => getComputedStyle(view, '::before').content") == "none"
 
 
 def test_a_widget_answers_its_kernel_also_after_the_page_was_loaded_again(lab, page):
@@ -680,3 +739,103 @@ def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
         expect(said).to_contain_text(verdict)
         assert notebook.errors() == []
     notebook.shoot("practice")
+
+
+# --- the second day ---
+
+READY = """async () => {
+  const { context } = jupyterapp.shell.currentWidget;
+  await context.ready;
+  await context.sessionContext.ready;
+  await context.sessionContext.session.kernel.info;
+}"""
+SAVE = "() => jupyterapp.shell.currentWidget.context.save()"
+SHUT_DOWN = "() => jupyterapp.serviceManager.sessions.shutdownAll()"
+
+
+def opened(lab, page, path, desk):
+    """Opens a notebook of which no cell has been run, and waits for its kernel and its views."""
+    file = lab.folder / path
+    written = nbformat.reads(file.read_text(encoding="utf-8"), as_version=4)
+    page.goto(lab(path, desk))
+    notebook = Notebook(page, written)
+    page.evaluate(READY)
+    outputs = [output for cell in written.cells for output in cell.get("outputs", [])]
+    shown = sum(WIDGET_VIEW in output.get("data", {}) for output in outputs)
+    page.wait_for_function(
+        "n => document.querySelectorAll('.jp-OutputArea [class*=gf-scope]').length === n", arg=shown
+    )
+    expect(page.get_by_text("Error displaying widget")).to_have_count(0)
+    return notebook, file
+
+
+def states(file):
+    """Returns the states that a notebook has stored."""
+    return json.loads(file.read_text(encoding="utf-8"))["metadata"]["widgets"][WIDGET_STATE]["state"]
+
+
+@pytest.fixture(params=[False, True], ids=["states-are-not-saved", "states-are-saved"])
+def saves_states(request, lab, page):
+    """Sets JupyterLab's *Save Widget State Automatically*."""
+    save = "([id, raw]) => jupyterapp.serviceManager.settings.save(id, raw)"
+    page.goto(lab("machine.ipynb", "settings"))
+    page.wait_for_function("() => window.jupyterapp?.serviceManager")
+    setting = "@jupyter-widgets/jupyterlab-manager:plugin"
+    page.evaluate(save, [setting, json.dumps({"saveState": request.param})])
+    yield request.param
+    page.evaluate(save, [setting, "{}"])
+
+
+@pytest.mark.parametrize("path", OPENED)
+def test_opening_and_saving_a_notebook_leaves_every_byte(lab, page, path):
+    original = (lab.folder / path).read_bytes()
+    opened(lab, page, path, f"opened-{path.replace('/', '-')}")
+    assert not page.evaluate("jupyterapp.shell.currentWidget.context.model.dirty")
+    page.evaluate(SAVE)
+    assert (lab.folder / path).read_bytes() == original
+    page.evaluate(SHUT_DOWN)
+
+
+@pytest.mark.parametrize("path", RUN)
+def test_the_next_day_every_view_is_there_and_answers(lab, page, saves_states, path):
+    original = (lab.folder / path).read_bytes()
+    name = f"{Path(path).stem}-{saves_states}"
+    notebook, file = opened(lab, page, path, f"{name}-1")
+    page.evaluate(SAVE)
+    assert file.read_bytes() == original
+    if path == "day.ipynb":
+        asks = notebook.cells.nth(4).locator(".gf-widget")
+        asks.get_by_label("Your text", exact=True).click()
+        asks.get_by_label("Your text", exact=True).fill("O Romeo, Rom")
+        expect(asks).to_contain_text("Select it and press Shift+Enter to load the model.")
+
+    notebook.run_all()
+    if path == "day.ipynb":
+        assert notebook.errors() == []
+        expect(asks).not_to_contain_text("has not been run")
+        first, again = notebook.cells.nth(1), notebook.cells.nth(2).locator(".gf-widget")
+        at = answer(again)
+        expect(first.get_by_label("Position p", exact=True)).to_have_value(str(at))
+        notebook.run(1)  # its new view is shown below, too
+        for clocks in (first, again):
+            expect(clocks.get_by_label("Position p", exact=True)).to_have_value(str(at - 1))
+        left = answer(again)
+    page.evaluate(SAVE)
+    assert states(file).keys() >= {
+        output["data"][WIDGET_VIEW]["model_id"]
+        for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]
+        for output in cell.get("outputs", [])
+        if WIDGET_VIEW in output.get("data", {})
+    }
+    assert saves_states or states(file) == json.loads(original)["metadata"]["widgets"][WIDGET_STATE]["state"]
+    page.evaluate(SHUT_DOWN)
+
+    saved = file.read_bytes()
+    notebook, file = opened(lab, page, path, f"{name}-2")
+    if path == "day.ipynb":
+        clocks = notebook.cells.nth(1).locator(".gf-widget")
+        assert answer(clocks) == (left if saves_states else at - 1) + 1
+    page.evaluate(SAVE)
+    assert file.read_bytes() == saved
+    page.evaluate(SHUT_DOWN)
+    file.write_bytes(original)

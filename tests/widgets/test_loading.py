@@ -250,6 +250,25 @@ def test_a_view_without_a_kernel_does_not_stand_in_the_way_of_one_that_has_one(r
     assert linked.evaluate("Promise.all(told)") == ["Transformer", "Transformer"]
 
 
+def test_a_view_whose_cell_has_not_been_run_says_so_at_once_until_another_has_loaded_the_model(run):
+    said, *rest = run(
+        """async (digest) => {
+          const stored = Object.assign(viewOf(digest), { hasNoKernel: () => true });
+          const fresh = Object.assign(viewOf(digest), { hasNoKernel: () => false });
+          const first = shown(stored);
+          const said = await settled(first.weights.model());
+          const offered = first.offers();
+          const second = settled(shown(fresh).weights.model());
+          fresh.file();
+          return [said, offered, stored.asked.length, await second, first.diary.at(-1)];
+        }"""
+    )
+    assert said == (
+        "This cell has not been run since the kernel was started. Select it and press Shift+Enter to load the model."
+    )
+    assert rest == ["", 0, "Transformer", "again"]
+
+
 def test_a_view_that_is_gone_is_told_nothing(run):
     assert (
         run(

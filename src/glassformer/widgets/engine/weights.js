@@ -93,6 +93,7 @@ class Load {
   }
 
   #ask(view, anew) {
+    if (view.hasNoKernel?.()) return this.#fail(this.#notRun, { final: true });
     const hear = (message, buffers) => message.answer === this.#what && this.#hear(message, buffers);
     this.#attempt.asked.set(view, hear);
     view.on("msg:custom", hear);
@@ -109,6 +110,10 @@ class Load {
     }
   }
 
+  get #notRun() {
+    return `This cell has not been run since the kernel was started. Select it and press Shift+Enter to load ${this.title}.`;
+  }
+
   get #silence() {
     const wait = `If the kernel is busy, ${this.title} comes as soon as it is free.`;
     return `No kernel responds. Run this cell in JupyterLab to load ${this.title}. ${wait}`;
@@ -119,11 +124,11 @@ class Load {
     this.timer = setTimeout(() => this.#late(), PATIENCE);
   }
 
-  // A view that JupyterLab restored from a file has no kernel, but one that was displayed since may have one.
+  // A view from a file may have no kernel without knowing it, but one that was displayed since may have one.
   #late() {
     const { views, asked } = this.#attempt;
     const { received } = this.state;
-    const other = [...views].find((view) => !asked.has(view));
+    const other = [...views].find((view) => !asked.has(view) && !view.hasNoKernel?.());
     if (received === null && other) return this.#ask(other, false);
     const arrived = received ? `${amountOf(this.state)} have arrived, but nothing in the last` : "nothing has arrived for";
     const stalled = `${capital(this.title)} is loading slowly: ${arrived} ${PATIENCE / 1000} seconds. You can wait or try again.`;

@@ -34,12 +34,17 @@ export function link(modules) {
   return remembered(imported, urls[modules.at(-1).name], (url) => import(url));
 }
 
+// Jupyter's class of a view whose cell has not been run, or not since the kernel was started.
+const WITHOUT_KERNEL = "jupyter-widgets-disconnected";
+
 // Put the stylesheets on the page, only for elements inside one with the class that is returned.
 export function dress(modules) {
   const css = modules.map(({ style }) => style).join("");
   return remembered(page.scopes, css, () => {
     const scope = `gf-scope-${page.scopes.size + 1}`;
-    const scoped = css.replaceAll(".gf-widget", `.${scope} .gf-widget`);
+    // Jupyter draws a red broken link next to a view that has no kernel. Most views do not need one.
+    const noLink = `.${scope}.${WITHOUT_KERNEL}::before { content: none }`;
+    const scoped = css.replaceAll(".gf-widget", `.${scope} .gf-widget`) + noLink;
     document.head.append(Object.assign(document.createElement("style"), { textContent: scoped }));
     return scope;
   });
@@ -59,9 +64,8 @@ async function prepare({ model, host }) {
 
 async function render({ model, el, host }) {
   const { view, scope } = await prepare({ model, host });
-  // Jupyter puts a red broken link next to a view that has no kernel. This view does not need one.
-  el.classList.remove("jupyter-widgets-disconnected");
   el.classList.add(scope);
+  model.hasNoKernel = () => el.classList.contains(WITHOUT_KERNEL);
   return view.render({ model, el });
 }
 

@@ -10,12 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
-import ipywidgets
 from traitlets import Unicode
 
 from glassformer import roles
 
 from . import places
+from .identity import Stable, model_id
 from .places import PACKAGE
 
 _IMPORT = re.compile(r'\b(?:from |import\()"(.*?)"(?:;|\))')  # at once, or once it is needed
@@ -79,23 +79,30 @@ def stylesheet(name: str, package: Path = PACKAGE) -> str:
     return roles.variables(".gf-widget", roles.named_in(read(name, package) + own)) + own
 
 
-class Module(ipywidgets.Widget):
-    """One module with its stylesheet, as stored in a notebook. It is never shown; views refer to it."""
+class Module(Stable):
+    """One module with its stylesheet, as stored in a notebook. It is never shown; views refer to it.
+
+    Its id follows from both, so that views of two versions of the book do not share a module.
+    """
 
     name = Unicode().tag(sync=True)
     source = Unicode().tag(sync=True)
     style = Unicode().tag(sync=True)
 
-    _open: ClassVar[dict[str, "Module"]] = {}
+    _known: ClassVar[dict[str, "Module"]] = {}
+
+    def _identity(self) -> str:
+        return model_id(self.name, self.source, self.style)
 
     @classmethod
     def of(cls, view: str) -> list["Module"]:
         """Returns the models of all modules of a view, in the order in which they must be put together.
 
-        A kernel has one model per module; closed models, for example after `Widget.close_all()`, are made
+        A kernel has one model per module; closed models, for example after `Widget.close_all()`, are opened
         again.
         """
         for name in needed(view):
-            if name not in cls._open or cls._open[name].comm is None:
-                cls._open[name] = cls(name=name, source=read(name), style=stylesheet(name))
-        return [cls._open[name] for name in needed(view)]
+            if name not in cls._known:
+                cls._known[name] = cls(name=name, source=read(name), style=stylesheet(name))
+            cls._known[name].open()
+        return [cls._known[name] for name in needed(view)]

@@ -8,6 +8,7 @@ from traitlets import CFloat, Dict, HasTraits, Instance, Int, List, TraitError, 
 
 from glassformer import contents
 
+from .identity import Layout, Stable
 from .modules import Module, read
 
 
@@ -15,7 +16,7 @@ def _references(modules: list[Module], _: object) -> list[str]:
     return [f"anywidget:{module.model_id}" for module in modules]
 
 
-class View(anywidget.AnyWidget):
+class View(Stable, anywidget.AnyWidget):
     """The base of the book's views. A subclass names its JavaScript module and declares its traits.
 
         class PositionHeatmap(View, module="position_heatmap"):
@@ -37,6 +38,13 @@ class View(anywidget.AnyWidget):
     @default("_modules")
     def _default_modules(self) -> list[Module]:
         return Module.of(self._module)
+
+    @default("layout")
+    def _default_layout(self) -> Layout:
+        return Layout()
+
+    def __repr__(self) -> str:  # without an address in memory: a notebook stores it
+        return f"{type(self).__name__}()"
 
 
 class FileView(View):
