@@ -20,7 +20,7 @@ _REFERENCE = re.compile(r"\b(?:IPY_MODEL_|anywidget:)(\w+)")  # of a model to an
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Prepares a kernel. IPython calls this when it starts, before any cell is run.
+    """Prepares a kernel, also to say first words where it goes wrong. IPython calls this before any cell is run.
 
     A frontend writes what the kernel says of its language into every notebook that is opened. Without the version of
     Python, that is what the book's notebooks already have, on every machine.
