@@ -24,7 +24,9 @@ def shell(tmp_path_factory):
     """Returns a notebook's shell, but not IPython's global one, so no other test seems to run in a notebook."""
     quiet = Config()
     quiet.HistoryManager.enabled = False
-    return InteractiveShell(config=quiet, ipython_dir=str(tmp_path_factory.mktemp("ipython")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # which a shell replaces
+        yield InteractiveShell(config=quiet, ipython_dir=str(tmp_path_factory.mktemp("ipython")))
 
 
 @pytest.fixture(autouse=True)

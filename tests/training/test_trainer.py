@@ -342,8 +342,9 @@ def test_numpy_trains_the_same(family):
 )
 def test_numpy_refuses_what_it_cannot_do(changes, as_readers_run_it):
     [(name, value)] = changes.items()
+    twin = scratch.Transformer(model().config, generator=None)
     with pytest.raises(ValueError, match=f"{name}={value!r} needs Trainer"):
-        train.train_in_numpy(None, None, config(**changes))
+        train.train_in_numpy(twin, None, config(**changes))
 
 
 # The log and the checkpoints
