@@ -273,8 +273,13 @@ def execute(text: Path, notebook: Path, root: Path = ROOT) -> None:
             coalesce_streams=True,
             record_timing=False,
         )
-        # JupyterLab, too, tells the kernel which cell it is.
-        client.on_cell_start = lambda cell, **_: client.kc.session.metadata.update(cellId=cell.id)
+
+        def name(cell: NotebookNode, **_: object) -> None:
+            """Tells the kernel which cell it is, as JupyterLab does."""
+            assert client.kc is not None
+            client.kc.session.metadata.update(cellId=cell.id)
+
+        client.on_cell_start = name
         client.execute(env=environment)
         made_from |= freshness.heard(
             package_of(root), uses, docstrings=asks_for_docstrings(fresh), cells=code_in(fresh)
