@@ -177,7 +177,7 @@ LINKS = [
 # Notebooks that are opened and saved, and those that are run. Every week, .github/workflows/canary.yml takes more.
 WEEKLY = "GLASSFORMER_EVERY_NOTEBOOK" in os.environ
 BOOK = sorted(notebook.relative_to(ROOT / "notebooks").as_posix() for _, notebook in pairs())
-OPENED = BOOK if WEEKLY else ["index.ipynb", "exercises/03-attention.ipynb"]
+OPENED = BOOK if WEEKLY else ["index.ipynb", "exercises/03-practice.ipynb"]
 RUN = ["day.ipynb", *(["00-start-here.ipynb", "03-attention.ipynb", "10-training.ipynb"] if WEEKLY else [])]
 
 
