@@ -515,7 +515,12 @@ def update(root: Path, *, lab_may_run: bool = False) -> None:
     report(results, backup if (root / backup).exists() else None)
     if "requirements.txt" in news:
         print("The packages that the book needs have changed, so the next start takes a few minutes.")
-    print("Open the book again with `make lab` or `python tools/lab.py`.")
+    if lab_may_run:
+        print(
+            "In JupyterLab, reload the page. If it says that a file has changed, choose Revert, not Overwrite."
+        )
+    else:
+        print("Open the book again with `make lab` or `python tools/lab.py`.")
 
 
 def report(results: dict[str, Merged], backup: Path | None) -> None:

@@ -71,9 +71,12 @@ def _not_run(shell: Any, error: NameError) -> str:
             {one for one in shell.user_ns if one[0] != "_"} - set(shell.user_ns_hidden) - _made(shell, this)
         )
         return "" if others else f"No other cell has defined anything yet in this kernel: {_RUN_ABOVE}"
-    where, above = ("a cell above", codes[: codes.index(this)]) if this in codes else ("another cell", codes)
-    made = any(error.name in _made(shell, code) for code in above)
-    return f"`{error.name}` gets its value in {where}: {_RUN_ABOVE}" if made else ""
+    above = codes[: codes.index(this)] if this in codes else codes
+    if not any(error.name in _made(shell, code) for code in above):
+        return ""
+    if this in codes:
+        return f"`{error.name}` gets its value in a cell above: {_RUN_ABOVE}"
+    return f"`{error.name}` gets its value in another cell: run that one first, then this cell again."
 
 
 def _cells(shell: Any) -> list[str] | None:

@@ -762,10 +762,17 @@ def opened(lab, page, path, desk):
     page.evaluate(READY)
     outputs = [output for cell in written.cells for output in cell.get("outputs", [])]
     shown = sum(WIDGET_VIEW in output.get("data", {}) for output in outputs)
-    page.wait_for_function(
-        "n => document.querySelectorAll('.jp-OutputArea [class*=gf-scope]').length === n", arg=shown
-    )
-    expect(page.get_by_text("Error displaying widget")).to_have_count(0)
+    views = "document.querySelectorAll('.jp-OutputArea [class*=gf-scope]').length"
+    lost = page.get_by_text("Error displaying widget")
+    told = "document.querySelector('.jp-Notebook')?.innerText.includes('Error displaying widget')"
+    page.wait_for_function(f"n => {views} === n || {told}", arg=shown)
+    if (
+        lost.count()
+    ):  # JupyterLab gives a view up if its kernel answers before the states are read: see chapter 00
+        page.reload()
+        page.evaluate(READY)
+        page.wait_for_function(f"n => {views} === n", arg=shown)
+    expect(lost).to_have_count(0)
     return notebook, file
 
 

@@ -668,7 +668,7 @@ CASES = {
     "no config": (
         lambda r: r.layers.Transformer(12, generator=None),
         TypeError,
-        "config=12 must be a ModelConfig",
+        "config=12 must be a ModelConfig of glassformer.config",
     ),
     "no id": (lambda r: read(r, 2, 0), ValueError, "ids.shape[-1]=0 must be at least 1"),
     "ids of floats": (

@@ -122,7 +122,7 @@ def test_one_stage_check_by_check_in_either_order_of_the_arguments(shown):
         assert '<a href="03-attention.ipynb">' in shown[-1]._repr_html_()
 
 
-@pytest.mark.parametrize("stage", ["atention", 7, ""])
+@pytest.mark.parametrize("stage", ["atention", 7, "?"])
 def test_a_stage_that_is_none(stage, shown):
     if isinstance(stage, str):
         capstone.check(stage, Tokens)
