@@ -34,7 +34,7 @@
   }
 
   // The keyboard can scroll long lines.
-  const block = (code) => h("pre", { tabindex: 0 }, h("code", {}, typeof code === "string" ? code.trimEnd() : code.map(piece)));
+  const block = (code) => h("pre", { tabindex: 0 }, h("code", {}, typeof code === "string" ? code : code.map(piece)));
   // Of Python in colours: practice.css has those of the editor.
   const piece = ([kind, text]) => (kind ? h("span", { class: `tok-${kind === "def" ? "definition" : kind}` }, text) : text);
 
@@ -42,7 +42,7 @@
     const box = h("div", { class: `practice-panel practice-${MOODS.includes(mood) ? mood : "plain"}` });
     box.append(h("strong", {}, inline(headline)));
     for (const [mark, line] of lines) box.append(h("div", {}, mark ? `${mark}\u00a0` : "", inline(line)));
-    if (code) box.append(block(code));
+    if (code) box.append(block(typeof code === "string" ? code.trimEnd() : code));
     if (more) box.append(h("details", {}, h("summary", {}, inline(more.title)), block(more.code)));
     return box;
   }
