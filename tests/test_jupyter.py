@@ -66,6 +66,6 @@ def test_what_needs_nothing_stays(tmp_path, before):
 
 def test_a_kernel_tells_its_language_without_the_version_of_python():
     kernel = SimpleNamespace(language_info={"name": "python", "version": "3.13.1"})
-    jupyter.load_ipython_extension(SimpleNamespace(kernel=kernel))
+    jupyter.load_ipython_extension(SimpleNamespace(kernel=kernel, showtraceback=print))
     assert kernel.language_info == {"name": "python"}
     jupyter.load_ipython_extension(SimpleNamespace())  # a terminal

@@ -42,7 +42,7 @@ BEGUN = "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase
 
 
 class Merged(NamedTuple):
-    """What becomes of a file that the reader has changed."""
+    """The result of merging a file that the reader has changed."""
 
     target: str  # its path in the newest version
     content: bytes | None  # None if it has to go

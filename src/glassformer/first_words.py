@@ -1,4 +1,4 @@
-"""What a notebook says first where it goes wrong: a name from a cell that was not run, and an interrupted cell.
+"""Say first what helps where a notebook goes wrong: a name from a cell that was not run, and an interrupted cell.
 
 An IPython extension calls `load` when a kernel starts, so nothing heavy is imported here.
 """

@@ -1,4 +1,4 @@
-"""What the book's environment adds to Jupyter's kernel and server: reading a notebook loses and changes nothing.
+"""Additions of the book's environment to Jupyter's kernel and server: reading a notebook loses and changes nothing.
 
 tools/jupyter/ has the settings that load this module in both.
 """
