@@ -121,6 +121,7 @@ def read(opened, request):
 
     elsewhere, complaints = arrived.elsewhere(), list(arrived.complaints)  # axe looks for files of its own
     page.evaluate(ONE_OF_EACH_TOKEN)
+    page.evaluate("scrollTo({ top: 0, behavior: 'instant' })")  # or the page's own bar may lie on a button's upper half
     inaccessible = {"on a phone": axe_violations(page, ["target-size", "scrollable-region-focusable"])}
     page.set_viewport_size({"width": 1280, "height": 900})
     arrived.settle()
@@ -159,7 +160,7 @@ BUDGETS = {
     "notebooks/index.html": (180, 56),
     "notebooks/04-putting-order-in.html": (210, 54),
     "notebooks/09-loss-and-the-way-back.html": (260, 74),
-    "notebooks/10-training.html": (266, 70),
+    "notebooks/10-training.html": (268, 70),
     "search.html": (275, 64),  # the index of all words
 }
 OTHERS, PRACTICES = (260, 64), (550, 40)
@@ -511,7 +512,7 @@ def test_every_picture_says_what_it_shows(site, documents):
 
 def test_without_a_repository_no_button_leads_nowhere_and_the_foot_says_where_copies_are(documents):
     for path, document in documents.items():
-        if path.name != "index.html" or path.parent.name == "notebooks":
+        if not document.select("meta[http-equiv=refresh]"):  # an old address
             assert "make lab" in document.select_one("footer.bd-footer-content").get_text(), path
         assert not document.select("[href*='mybinder'], [href*='colab.research'], [href*='/issues/new']"), (
             path

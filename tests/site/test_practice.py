@@ -479,6 +479,7 @@ def test_the_answer_is_shown_after_one_more_question_and_marked(visit, shown):
     press(place, "Show the answer")
     press(place, "Show it")
     place.locator("summary").click()
+    expect(place.locator("details")).to_have_attribute("open", "")
     reveal("attention.softmax")
     assert said(place).replace("`", "").split() == repr(shown[-1]).replace("`", "").split()
 

@@ -259,11 +259,11 @@ def test_a_finished_run_that_begins_at_its_first_step_gives_nothing_away(mount):
     assert all("first below at step" in label for label in labels(w))
 
 
-def test_the_chapters_own_run_is_stored_at_its_first_step_and_ends_after_the_last():
+def test_the_chapters_own_run_is_stored_whole():
     notebook = json.loads((ROOT / "notebooks" / "10-training.ipynb").read_text(encoding="utf-8"))
     [views] = [kind["state"].values() for kind in notebook["metadata"]["widgets"].values()]
     [run] = [view["state"] for view in views if "per_step" in view["state"]]
-    assert run["at"] == 0
+    assert run["at"] == -1  # at its end
     assert run["points"][-1][0] == run["steps"] == run["samples"][-1][0]
 
 
