@@ -90,6 +90,7 @@ def test_on_linux_pytorch_is_the_cpu_build_and_all_else_comes_from_pypi(machine)
     settings = {
         path.relative_to(machine.venv).as_posix(): json.loads(path.read_text(encoding="utf-8"))
         for path in machine.venv.rglob("*.json")
+        if path.name != "package.json"
     }
     assert settings == {
         "etc/ipython/ipython_kernel_config.json": {
@@ -102,6 +103,12 @@ def test_on_linux_pytorch_is_the_cpu_build_and_all_else_comes_from_pypi(machine)
             "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}
         },
     }
+
+
+def test_settings_that_an_update_brings_need_no_new_environment(machine):
+    machine.has(ready=lambda requirements: True)
+    assert machine.steps() == []
+    assert (machine.venv / "etc" / "ipython" / "ipython_kernel_config.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ VENV = Path(os.environ.get("VENV", ROOT / ".venv")).resolve()
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = VENV / "glassformer-stamp"
 REQUIREMENTS = ROOT / "requirements.txt"
-JUPYTER = ROOT / "tools" / "jupyter"  # settings, in the folders of .venv where Jupyter looks for them
+JUPYTER = ROOT / "tools" / "jupyter"  # settings and an extension, in the folders of .venv where Jupyter looks
 FOR_DEVELOPERS = ROOT / "requirements-dev.txt"  # begins with a line that includes the other file
 CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
 INDEX_SETTINGS = {  # variables in a reader's environment that choose where packages come from
@@ -41,8 +41,7 @@ INDEX_SETTINGS = {  # variables in a reader's environment that choose where pack
 
 def wanted(requirements: Path) -> str:
     """Returns a hash of what the environment is made from. It is made again when the hash changes."""
-    settings = sorted(JUPYTER.rglob("*.json"))
-    parts = [path.read_bytes() for path in (REQUIREMENTS, requirements, ROOT / "pyproject.toml", *settings)]
+    parts = [path.read_bytes() for path in (REQUIREMENTS, requirements, ROOT / "pyproject.toml")]
     return hashlib.sha256(b"\0".join([*parts, str(ROOT).encode(), sys.version.encode()])).hexdigest()
 
 
@@ -197,15 +196,8 @@ def is_ours(folder: Path) -> bool:
     )
 
 
-def main() -> None:
-    if sys.version_info < (3, 11):  # noqa: UP036  (a machine's python3 may well be older than ours)
-        newer = next(filter(None, (shutil.which(f"python3.{minor}") for minor in (13, 12, 11, 14))), None)
-        if newer is None:
-            sys.exit(f"Glassformer needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}.")
-        os.execv(newer, [newer, *sys.argv])
-    requirements = FOR_DEVELOPERS if "--develop" in sys.argv[1:] else REQUIREMENTS
-    if ready(requirements):
-        return
+def make(requirements: Path) -> None:
+    """Makes .venv with the first tool that can."""
     if not is_ours(VENV):
         sys.exit(
             f"VENV={VENV} holds files that are not a Python environment's. Name a new folder or an empty one."
@@ -213,10 +205,21 @@ def main() -> None:
     for tool in tools():
         print(f"Creating {VENV} with {tool}; the first time takes a few minutes …", flush=True)
         if create(tool) and install(tool, requirements):
-            shutil.copytree(JUPYTER, VENV, dirs_exist_ok=True)
             STAMP.write_text(wanted(requirements))
             return
     sys.exit("The environment could not be created. The messages above say why.")
+
+
+def main() -> None:
+    if sys.version_info < (3, 11):  # noqa: UP036  (a machine's python3 may well be older than ours)
+        newer = next(filter(None, (shutil.which(f"python3.{minor}") for minor in (13, 12, 11, 14))), None)
+        if newer is None:
+            sys.exit(f"Glassformer needs Python 3.11 or newer; {sys.executable} is {sys.version.split()[0]}.")
+        os.execv(newer, [newer, *sys.argv])
+    requirements = FOR_DEVELOPERS if "--develop" in sys.argv[1:] else REQUIREMENTS
+    if not ready(requirements):
+        make(requirements)
+    shutil.copytree(JUPYTER, VENV, dirs_exist_ok=True)
 
 
 if __name__ == "__main__":

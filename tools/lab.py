@@ -3,7 +3,7 @@
     python3 tools/lab.py            create .venv if there is none, and open the first page
     python3 tools/lab.py --no-browser     other arguments are passed to JupyterLab
 
-Jupyter's settings for this project, tools/jupyter/, are copied into .venv when it is created.
+Jupyter's settings for this project and an extension of JupyterLab, tools/jupyter/, are copied into .venv.
 """
 
 from __future__ import annotations

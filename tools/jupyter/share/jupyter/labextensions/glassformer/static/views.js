@@ -1,0 +1,37 @@
+// An extension of JupyterLab and Jupyter Notebook, written by hand in the form of their bundler: one module, no imports.
+//
+// jupyterlab_widgets 3.0.17 says that all views of a notebook are restored when it has only asked the kernel, which it
+// does as soon as a kernel is connected. A view that is drawn then, while those that the notebook has stored are still
+// being read, says "Error displaying widget: model not found" after two seconds, and never looks again. This was seen on
+// slow machines in half of the notebooks that were opened. With this extension, it looks again when more is restored.
+
+const VIEW = "application/vnd.jupyter.widget-view+json";
+let patched = null;
+
+// The class that draws views can only be reached through an object that a notebook makes.
+function lookAgain(rendermime) {
+  if (!rendermime.mimeTypes.includes(VIEW)) return;
+  const renderers = Object.getPrototypeOf(rendermime.createRenderer(VIEW));
+  if (renderers === patched) return;
+  patched = renderers;
+  const { renderModel } = renderers;
+  renderers.renderModel = async function (output) {
+    await renderModel.call(this, output);
+    if (!this.isDisposed && this.widgets.length === 0) this._rerenderMimeModel = output; // what "restored" draws again
+  };
+}
+
+const plugin = {
+  id: "glassformer:views",
+  autoStart: true,
+  activate(app) {
+    app.docRegistry.addWidgetExtension("Notebook", {
+      createNew(panel) {
+        lookAgain(panel.content.rendermime);
+      },
+    });
+  },
+};
+
+window._JUPYTERLAB = window._JUPYTERLAB ?? {};
+window._JUPYTERLAB.glassformer = { init() {}, get: async () => () => ({ __esModule: true, default: plugin }) };
