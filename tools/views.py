@@ -19,7 +19,7 @@ PLACE = '<div><script type="application/vnd.jupyter.widget-view+json">{}</script
 
 def page_of(views: Sequence[View], style: str) -> str:
     """Returns a page that holds some views, one below the other, and the script that draws those that are near."""
-    data = embed.embed_data(views=views, drop_defaults=False)
+    data = embed.embed_data(views=views, state=embed.dependency_state(views, drop_defaults=False))
     return PAGE.format(
         style=style,
         state=json.dumps(data["manager_state"]).replace("</", "<\\/"),

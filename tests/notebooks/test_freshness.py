@@ -789,8 +789,8 @@ def real(*files):
 
 
 COLOURED = {
-    **real("roles.py", "lookups.py", "figures/style.py", "widgets/kit/modules.py", "widgets/kit/places.py"),
-    **real("assets/roles.json"),
+    **real("roles.py", "lookups.py", "figures/style.py", "assets/roles.json"),
+    **real("widgets/kit/identity.py", "widgets/kit/modules.py", "widgets/kit/places.py"),
     "widgets/__init__.py": "",
     "widgets/kit/base.js": 'export const colour = "var(--gf-feedforward)";\n',
     "widgets/kit/dot.js": 'import { colour } from "./base.js";\nexport default [colour, "var(--gf-key)"];\n',

@@ -121,7 +121,7 @@ def read(opened, request):
 
     elsewhere, complaints = arrived.elsewhere(), list(arrived.complaints)  # axe looks for files of its own
     page.evaluate(ONE_OF_EACH_TOKEN)
-    page.evaluate("scrollTo({ top: 0, behavior: 'instant' })")  # or the page's own bar may lie on a button's upper half
+    page.evaluate("scrollTo({ top: 0, behavior: 'instant' })")  # or the page's bar may lie on half a button
     inaccessible = {"on a phone": axe_violations(page, ["target-size", "scrollable-region-focusable"])}
     page.set_viewport_size({"width": 1280, "height": 900})
     arrived.settle()
