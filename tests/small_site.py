@@ -38,7 +38,7 @@ def write_views(path, views, *, attributes=""):
     (path.parent / "_static").mkdir()
     shutil.copy(book.ROOT / "book" / "site" / "widget-host.js", path.parent / "_static")
     write_models(path.parent / "_static" / "models")
-    data = embed.embed_data(views=views, state=embed.dependency_state(views))
+    data = embed.embed_data(views=views, state=embed.dependency_state(views, drop_defaults=False))
     page = FRAME.format(
         state=json.dumps(data["manager_state"]).replace("</", "<\\/"),
         views="".join(PLACE.format(attributes, json.dumps(spec)) for spec in data["view_specs"]),
