@@ -157,7 +157,7 @@ def test_all_views_are_listed_and_nothing_else_is_found():
 
 @pytest.mark.parametrize("name", [*MODULES, "loader"])
 def test_no_module_asks_for_anything_or_makes_markup_of_text(name):
-    # The address of a namespace, of a document, and the beginning of a word that a pointer of Git LFS begins with.
+    # The address of a namespace, of a document, and the beginning of the first line of a Git LFS pointer.
     address = r"https?://(?!www\.w3\.org/2000/svg\"|anywidget\.dev/en/afm/\)|git-lfs\")"
     assert not re.search(rf"\bfetch\(|{address}|Math\.random|innerHTML", read(name))
     # The loader imports what a notebook has stored, tokenizers.js a library that comes with the book, and
