@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 export VENV
 
-.PHONY: lab update check test twice book notebooks heights kernel training-lab editor python-for-the-page ledger bench experiments experiments-again models environment
+.PHONY: lab update check test test-all book notebooks heights kernel training-lab editor python-for-the-page ledger bench experiments experiments-again models environment
 
 lab:  ## open the book in JupyterLab to read, run and practise
 	@$(PYTHON) tools/lab.py
@@ -17,7 +17,9 @@ check: environment  ## check style, types, contracts, freshness and unit tests, 
 test: environment  ## run everything that CI runs; CHAPTER=07 tests one chapter
 	@$(VENV)/bin/python tools/test.py $(if $(CHAPTER),--chapter $(CHAPTER))
 
-twice: environment  ## run every cell of the notebooks twice and compare both outputs (takes half an hour)
+test-all: test  ## run that and what takes too long for every run: Python in the page, all pages in Firefox, all notebooks in JupyterLab and twice
+	@$(VENV)/bin/python tools/page_python.py
+	@$(VENV)/bin/python tools/test.py -m weekly
 	@$(VENV)/bin/python tools/twice.py
 
 book: environment  ## build the website from the stored notebooks

@@ -54,8 +54,13 @@ def licences() -> str:
     return f"\n{'-' * 80}\n\n".join(said)
 
 
-def main() -> None:
+def fetch() -> None:
+    """Gets the packages that the lock file names."""
     subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=SOURCE, check=True)
+
+
+def main() -> None:
+    fetch()
     VENDOR.mkdir(parents=True, exist_ok=True)
     BUNDLE.write_text(bundle(), encoding="utf-8")
     LICENCES.write_text(licences(), encoding="utf-8")

@@ -40,14 +40,17 @@ class Firefox:
         self._socket = websocket.create_connection(f"{address}/session", suppress_origin=True)
         self._socket.settimeout(None)  # pytest has a time limit
         self._count = 0
+        self.errors: list[str] = []  # what pages have reported so far
         self._ask("session.new", capabilities={})
+        self._ask("session.subscribe", events=["log.entryAdded"])
         self._window = self._ask("browsingContext.getTree")["contexts"][0]["context"]
 
     def _ask(self, method: str, **parameters: Any) -> Any:
         self._count += 1
         self._socket.send(json.dumps({"id": self._count, "method": method, "params": parameters}))
         while (answer := json.loads(self._socket.recv())).get("id") != self._count:
-            pass
+            if answer.get("method") == "log.entryAdded" and answer["params"]["level"] == "error":
+                self.errors.append(answer["params"]["text"])
         assert answer["type"] == "success", answer
         return answer["result"]
 

@@ -89,6 +89,10 @@ def main() -> int:
         print(f"These checks failed: {', '.join(failed)}. Their output is above pytest's report.")
     if fault:
         print(fault)
+    if whole:
+        print(
+            "Not run: Python in the page, all pages in Firefox, all notebooks in JupyterLab (`make test-all`)."
+        )
     if not chromium:
         print("The browser checks did not run: no Chromium or Chrome was found, and none could be installed.")
     return int(bool(failed) or tests != 0 or fault is not None or (in_ci and not chromium))

@@ -1,6 +1,6 @@
 """Run each code cell of the notebooks twice, as readers do, and compare both outputs with the stored one.
 
-    python tools/twice.py                                   every notebook, which takes half an hour
+    python tools/twice.py                                   every notebook, which takes half an hour (`make test-all`)
     python tools/twice.py notebooks/03-attention.ipynb …    only these
 
 nbval runs and compares the cells, as in `make test`. Where it does not compare the output, it is enough that the cell

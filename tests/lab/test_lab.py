@@ -174,12 +174,14 @@ LINKS = [
 ]
 
 
-# Notebooks that are opened and saved, and those that are run. Every week, .github/workflows/canary.yml takes more, and
-# also runs them with JupyterLab's *Save Widget State Automatically*.
-WEEKLY = "GLASSFORMER_EVERY_NOTEBOOK" in os.environ
+# Notebooks that are opened and saved, and those that are run. Every week there are more, and they are also run with
+# JupyterLab's *Save Widget State Automatically*.
 BOOK = sorted(notebook.relative_to(ROOT / "notebooks").as_posix() for _, notebook in pairs())
-OPENED = BOOK if WEEKLY else ["index.ipynb", "exercises/03-practice.ipynb"]
-RUN = ["day.ipynb", *(["00-start-here.ipynb", "03-attention.ipynb", "10-training.ipynb"] if WEEKLY else [])]
+ALWAYS = {"index.ipynb", "exercises/03-practice.ipynb", "day.ipynb"}
+OPENED, RUN = (
+    [pytest.param(path, marks=[] if path in ALWAYS else pytest.mark.weekly) for path in paths]
+    for paths in (BOOK, ["day.ipynb", "00-start-here.ipynb", "03-attention.ipynb", "10-training.ipynb"])
+)
 
 
 def read(path):
@@ -248,7 +250,7 @@ def lab(tmp_path_factory):
     nbformat.write(machine(), folder / "book" / "notebooks" / "machine.ipynb")
     (folder / "day.md").write_text(DAY, encoding="utf-8")
     execute(folder / "day.md", folder / "book" / "notebooks" / "day.ipynb")
-    for path in (*OPENED, "day.ipynb"):
+    for path in (*BOOK, "day.ipynb"):
         notary.sign(nbformat.read(folder / "book" / "notebooks" / path, as_version=4))
     settings = folder / "settings" / "@jupyterlab"
     for name, values in SETTINGS.items():
@@ -797,7 +799,10 @@ def states(file):
     return json.loads(file.read_text(encoding="utf-8"))["metadata"]["widgets"][WIDGET_STATE]["state"]
 
 
-@pytest.fixture(params=[False, True] if WEEKLY else [False], ids=lambda saves: f"states-are-saved-{saves}")
+@pytest.fixture(
+    params=[False, pytest.param(True, marks=pytest.mark.weekly)],
+    ids=lambda saves: f"states-are-saved-{saves}",
+)
 def saves_states(request, lab, page):
     """Sets JupyterLab's *Save Widget State Automatically*."""
     save = "([id, raw]) => jupyterapp.serviceManager.settings.save(id, raw)"

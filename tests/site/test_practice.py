@@ -6,7 +6,6 @@ A small worker stands in for Python: it answers with what it was asked. Real Pyt
 import contextlib
 import json
 import re
-import shutil
 from pathlib import Path
 
 import nbformat
@@ -800,8 +799,8 @@ def test_on_a_phone_nothing_is_wider_than_the_page_and_ios_does_not_zoom(visit):
     assert first(page).locator("textarea").evaluate(size) >= 16
 
 
+@pytest.mark.weekly  # it needs node and a network
 def test_the_bundle_is_what_its_source_says():
-    if not (editor.PACKAGES.is_dir() and shutil.which("node")):
-        pytest.skip("node or the editor's packages are not here: `make editor` gets the packages")
+    editor.fetch()
     assert editor.BUNDLE.read_text("utf-8") == editor.bundle(), "book/editor has changed: run `make editor`"
     assert editor.LICENCES.read_text("utf-8") == editor.licences()

@@ -1,4 +1,4 @@
-"""Tests practice in the page with real Python, which the environment variable GLASSFORMER_PYTHON names a folder of.
+"""Tests practice in the page with real Python, which `make python-for-the-page` downloads.
 
 All known answers are judged in Chromium and in Firefox, by the program that judges them in `test_numpy_alone`. Both
 browsers also check code that goes wrong in the ways in which a reader's might.
@@ -17,8 +17,10 @@ from playwright.sync_api import expect
 from test_practice import CHANGED, PAGE, code, edit, first, instead, press, small, visit  # noqa: F401
 
 from tests.exercises.test_numpy_alone import AT_RANDOM, LIBRARIES, ROOT, judging, unpack
-from tools import firefox
+from tools import firefox, page_python
 from tools.pages import package
+
+pytestmark = pytest.mark.weekly
 
 TESTS = ("tests/exercises/*.py", "tests/chapters/ch*/*.py")
 ANSWERS = "answers"  # what the archive with these is called
@@ -73,9 +75,9 @@ CHECK = """async ({ codes }) => {
 @pytest.fixture(scope="module")
 def real():
     """Returns the files of real Python by the addresses at which the site has them."""
-    folder = os.environ.get("GLASSFORMER_PYTHON")
-    if not folder:
-        pytest.skip("there is no Python for the page here: GLASSFORMER_PYTHON would name its folder")
+    folder = Path(os.environ.get("GLASSFORMER_PYTHON") or page_python.FOLDER)
+    if not folder.is_dir():
+        pytest.fail("there is no Python for the page here: `make python-for-the-page` downloads it")
     names = [
         r"pyodide\.mjs",
         r"pyodide\.asm\.\w+",
@@ -84,9 +86,7 @@ def real():
         r"numpy-.*\.whl",
     ]
     served = {
-        path.name: path.read_bytes()
-        for path in Path(folder).iterdir()
-        if re.fullmatch("|".join(names), path.name)
+        path.name: path.read_bytes() for path in folder.iterdir() if re.fullmatch("|".join(names), path.name)
     }
     wheel = next(name for name in served if name.endswith(".whl"))
     files = [
@@ -106,7 +106,7 @@ def anywhere(request, real, instead, tmp_path_factory):  # noqa: F811
     if request.param == "Chromium":
         window = request.getfixturevalue("browser").new_page()
     elif (path := firefox.find()) is None:
-        pytest.skip("there is no Firefox here")
+        pytest.fail("there is no Firefox here")
     else:
         window = firefox.Firefox(path, tmp_path_factory.mktemp("firefox"))
     window.goto(f"{address}{PAGE}.html")
