@@ -47,9 +47,15 @@ def kernel(tmp_path_factory):
     manager.shutdown_kernel(now=True)
 
 
+QUOTES = "The name of an exercise is written in quotes: "
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [
+        ("from glassformer.exercises import *\nhint(attention.mask)", QUOTES + 'hint("attention.mask").\n'),
+        ("check(\n    mask, len)", QUOTES + 'check("mask").\n'),
+        ("check('attention.mask', mask)", ""),
         (CELLS[3], ABOVE.format("model")),
         ("def use():\n    return np\nuse()", ANOTHER),
         ("%%time\nnp", ANOTHER),
@@ -65,7 +71,7 @@ def test_after_the_traceback_of_a_name_from_another_cell_it_says_to_run_the_cell
     assert error.startswith("-----")
     assert error.count("Traceback (most recent call last)") == 1
     assert printed.endswith(said)
-    assert printed.count("gets its value in") == (said != "")
+    assert printed.count("gets its value in") + printed.count(QUOTES) == (said != "")
 
 
 def test_a_name_that_only_cells_below_define_is_not_looked_for_above(kernel):

@@ -4,6 +4,7 @@ An IPython extension calls `load` when a kernel starts, so nothing heavy is impo
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from types import FrameType, TracebackType
@@ -20,8 +21,9 @@ def load(shell: Any) -> None:
     """Make an IPython shell say in a sentence what to do. Loading it twice changes nothing.
 
     After the traceback of a NameError, it says to run the cells above, if one of them gives that name its value, or
-    if the notebook's file is not known and other cells have made no names yet. For an interrupted cell, it says where
-    it stopped and how to go on, in place of the traceback, which `%tb` still shows.
+    if the notebook's file is not known and other cells have made no names yet. If the name is an exercise's without
+    quotes, it says so. For an interrupted cell, it says where it stopped and how to go on, in place of the traceback,
+    which `%tb` still shows.
     """
     usual = shell.showtraceback
     if getattr(usual, "__module__", None) == __name__:
@@ -65,6 +67,8 @@ def _not_run(shell: Any, error: NameError) -> str:
     if frame.f_globals is not shell.user_ns or error.name in frame.f_code.co_freevars:
         return ""
     this = shell.history_manager.input_hist_raw[-1].strip()
+    if asked := re.search(rf"\b(check|hint|reveal)\(\s*({error.name}\b[\w.]*)", this):
+        return f'The name of an exercise is written in quotes: {asked[1]}("{asked[2]}").'
     codes = _cells(shell)
     if codes is None:  # not known, but the names are that other cells have made so far
         others = (
