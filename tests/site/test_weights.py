@@ -262,6 +262,26 @@ def test_a_download_that_stalls_is_told_and_goes_on_by_itself(asking, held):
     assert held.asked == ["/_static/models/shakespeare.bin"]
 
 
+def test_a_download_that_stalls_is_not_lost_when_a_view_asks_once_more(asking, held):
+    page = asking("http")
+    page.page.clock.install()
+    page.ask(0)
+    held.let(2)
+    expect(page.line(0)).to_have_text("Loading the model: 0.4 of 1.4 MB.")
+    page.page.clock.fast_forward(10_001)
+    expect(page.again(0)).to_be_visible()
+    page.ask(0)
+    expect(page.line(0)).to_have_text("Loading the model: 0.4 of 1.4 MB.")
+    page.page.clock.fast_forward(10_001)
+    expect(page.again(0)).to_be_visible()
+    page.ask(1)
+    held.let(5)
+    for place in (0, 1):
+        expect(page.line(place)).to_have_text(re.compile(r"^-?\d"))
+        assert is_written(page.line(place).inner_text(), "shakespeare")
+    assert held.asked == ["/_static/models/shakespeare.bin"]
+
+
 def test_a_download_that_stalls_may_be_started_anew(asking, held):
     page = asking("http")
     page.page.clock.install()

@@ -16,7 +16,8 @@
 //   reasonOf(error)       a sentence for the line, if one of the three rejects, or if the model fails later on
 //
 // The three may be called as often as one likes: all views of a page share what has arrived, and nothing is loaded twice.
-// They start loading if nothing has started yet, and start anew after a failure. They never give up while bytes arrive.
+// They start loading if nothing has started yet, and start anew after a failure. While bytes may still arrive, only the reader
+// gives up what is under way, by pressing the button.
 //
 //   stateOf(model, what = "weights")   where the file stands, for any view:
 //       { is: "idle" }                        nobody has asked for it
@@ -56,6 +57,7 @@ class Load {
   #make;
   #what;
   #title;
+  #isOver = false; // the latest has failed for good: nothing of it is under way
   #attempt = null; // the latest: { views, asked: the function that hears the answer of each, arrives, resolve, reject }
   constructor(what, make, title) {
     this.#what = what;
@@ -69,14 +71,14 @@ class Load {
 
   // What is made from the file.
   get(view) {
-    if (this.state.is === "idle" || this.state.is === "failed") this.begin(view);
+    if (this.state.is === "idle" || this.state.is === "failed") this.begin(view, this.#isOver);
     else if (this.state.is === "loading") this.#attempt.views.add(view);
     return this.#attempt.arrives;
   }
 
-  begin(view) {
-    const anew = this.state.is === "failed";
+  begin(view, anew) {
     this.#end();
+    this.#isOver = false;
     this.#attempt = { views: new Set([view]), asked: new Map(), ...promised() };
     this.#become({ is: "loading", received: null, total: null });
     this.#ask(view, anew);
@@ -158,9 +160,10 @@ class Load {
 
   #fail(why, { final = false, isOver = true } = {}) {
     if (isOver) this.#end();
+    this.#isOver = isOver;
     this.#attempt.reject(new Failure(why));
     const [view] = [...this.#attempt.views].slice(-1);
-    this.#become({ is: "failed", why, retry: final ? null : () => this.begin(view) });
+    this.#become({ is: "failed", why, retry: final ? null : () => this.begin(view, true) });
   }
 }
 
@@ -215,7 +218,7 @@ export function weightsFor(model, { view, told = () => {}, again = () => {} }) {
   };
 
   const press = () => {
-    for (const load of wanted) if (load.state.retry) load.begin(model);
+    for (const load of wanted) if (load.state.retry) load.begin(model, true);
   };
   const retry = h("p", { class: "gf-retry", hidden: true }, button("", press));
   view?.line.after(retry);
