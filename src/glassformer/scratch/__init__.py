@@ -6,7 +6,6 @@ nn.Module), every backward pass (autograd), `Dropout`, `AdamW`, `Muon` and
 """
 
 from glassformer.scratch.attention import (
-    MultiHeadAttention,
     causal_mask,
     merge_heads,
     repeat_heads,
@@ -34,6 +33,7 @@ from glassformer.scratch.layer import Layer
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.loss import cross_entropy, cross_entropy_backward
 from glassformer.scratch.model import Stack, Transformer
+from glassformer.scratch.multi_head import MultiHeadAttention
 from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
 from glassformer.scratch.optimizer import (
     AdamW,
@@ -42,20 +42,24 @@ from glassformer.scratch.optimizer import (
     orthogonalized,
 )
 from glassformer.scratch.positions import (
-    AlibiPositions,
     LearnedPositions,
     NoPositions,
-    RotaryPositions,
     SinusoidalPositions,
+    frequencies,
+    sinusoidal,
+)
+from glassformer.scratch.relative import (
+    AlibiPositions,
     T5Positions,
     alibi_slopes,
-    frequencies,
     relative_positions,
+    t5_bucket,
+)
+from glassformer.scratch.rotary import (
+    RotaryPositions,
     rotate,
     rotation_angles,
-    sinusoidal,
     stretch,
-    t5_bucket,
 )
 
 __all__ = [
