@@ -134,6 +134,15 @@ def test_both_rooms_offer_the_same_names():
         assert all(hasattr(room.layers, name) for name in room.layers.__all__)
 
 
+@both_rooms
+def test_files_that_keep_wrote_for_readers_find_what_has_moved(room):
+    """They may import from the module where a function was: all of it was in these two."""
+    for old, files in {"positions": ("rotary", "relative"), "attention": ("multi_head",)}.items():
+        module = import_module(f"{room.layers.__name__}.{old}")
+        for name in (name for file in files for name in shared(room, file)):
+            assert getattr(module, name) is getattr(room.layers, name)
+
+
 @every_method
 @pytest.mark.parametrize("causal", [False, True], ids=["open", "causal"])
 def test_single_precision_in_single_precision_out(method, causal):

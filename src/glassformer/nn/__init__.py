@@ -4,6 +4,7 @@ What a docstring calls "as `scratch.softmax`" is explained by `help(glassformer.
 its shapes, its source, and what it raises. The docstrings here add what differs.
 """
 
+from glassformer.nn import attention, positions
 from glassformer.nn.attention import (
     causal_mask,
     merge_heads,
@@ -49,6 +50,20 @@ from glassformer.nn.rotary import (
     rotate,
     rotation_angles,
     stretch,
+)
+
+# Readers' own files may import these from where they were before
+vars(attention).update(MultiHeadAttention=MultiHeadAttention)
+vars(positions).update(
+    AlibiPositions=AlibiPositions,
+    RotaryPositions=RotaryPositions,
+    T5Positions=T5Positions,
+    alibi_slopes=alibi_slopes,
+    relative_positions=relative_positions,
+    rotate=rotate,
+    rotation_angles=rotation_angles,
+    stretch=stretch,
+    t5_bucket=t5_bucket,
 )
 
 __all__ = [

@@ -5,6 +5,7 @@ nn.Module), every backward pass (autograd), `Dropout`, `AdamW`, `Muon` and
 `clip_gradients`.
 """
 
+from glassformer.scratch import attention, positions
 from glassformer.scratch.attention import (
     causal_mask,
     merge_heads,
@@ -60,6 +61,20 @@ from glassformer.scratch.rotary import (
     rotate,
     rotation_angles,
     stretch,
+)
+
+# Readers' own files may import these from where they were before
+vars(attention).update(MultiHeadAttention=MultiHeadAttention)
+vars(positions).update(
+    AlibiPositions=AlibiPositions,
+    RotaryPositions=RotaryPositions,
+    T5Positions=T5Positions,
+    alibi_slopes=alibi_slopes,
+    relative_positions=relative_positions,
+    rotate=rotate,
+    rotation_angles=rotation_angles,
+    stretch=stretch,
+    t5_bucket=t5_bucket,
 )
 
 __all__ = [
