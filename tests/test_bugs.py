@@ -305,7 +305,7 @@ def test_the_source_that_is_shown_is_the_one_that_runs():
         assert inspect.getsource(forward) == source.replace(right, wrong) != source
         with pytest.raises(TypeError) as caught:
             inspect.unwrap(forward)(nn.Unembedding(TINY, generator=None), "no array", None)
-        assert 'checks.floats("x", x)' in "".join(traceback.format_tb(caught.tb))
+        assert 'checks.vectors("x", x, ' in "".join(traceback.format_tb(caught.tb))
     assert textwrap.dedent(inspect.getsource(forward)) == source
 
 

@@ -10,8 +10,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from layers.grid import GRID
 
 from glassformer import config as choices
 from glassformer.config import ModelConfig
@@ -81,6 +80,31 @@ def test_whole_numbers_and_numpy_numbers_become_plain_ones():
     json.loads(config.to_json())
 
 
+BUILT_WITH = {
+    "none": {},
+    "sinusoidal": {"d_model": 8},
+    "learned": {"context_length": 6, "d_model": 8, "generator": "drawn by it"},
+    "rope": {"d_head": 4, "base": 50.0, "layout": "interleaved", "scaling": "yarn", "interpolation": 2.0}
+    | {"original_context": 3, "slow": 0.5, "fast": 9.0, "attention_factor": 1.5},
+    "alibi": {"n_heads": 2},
+    "t5": {
+        "n_heads": 2,
+        "bidirectional": True,
+        "n_buckets": 8,
+        "max_distance": 20,
+        "generator": "drawn by it",
+    },
+}
+
+
+@pytest.mark.parametrize("positions", choices.POSITIONS)
+def test_what_a_position_encoding_is_built_with(positions):
+    """Both rooms take it from here, so that no comparison of the two would show a mistake."""
+    rope = {f"rope_{name}": value for name, value in BUILT_WITH["rope"].items() if name != "d_head"}
+    config = tiny(positions=positions, t5_n_buckets=8, t5_max_distance=20, **rope)
+    assert config.position_arguments(False, generator="drawn by it") == BUILT_WITH[positions]
+
+
 # Replacing
 
 
@@ -118,169 +142,92 @@ def test_replace_holds_the_result_to_the_rules():
         tiny().replace(n_layer=3)
 
 
-# What is refused: (the fields, the error, its message from beginning to end)
+# What is refused: the fields, and how the message begins; the rest is in test_checks.py, unless config.py says it
 
 WHOLE = ("vocab_size", "context_length", "d_model", "n_layers", "n_heads", "n_kv_heads", "d_head", "d_ff")
 POSITIVE = ("rope_base", "rope_interpolation", "norm_eps", "attention_scale", "embedding_scale", "head_scale")
 POSITIVE += ("rope_slow", "rope_fast", "rope_attention_factor")
-FLAGS = (
-    "qk_norm",
-    "feedforward_bias",
-    "embedding_norm",
-    "head_bias",
-    "head_transform",
-    "pooler",
-)
+FLAGS = ("qk_norm", "feedforward_bias", "embedding_norm", "head_bias", "head_transform", "pooler")
 
-REFUSED = [
-    *[({name: 0}, ValueError, f"{name}=0 must be at least 1") for name in WHOLE],
-    *[({name: 2.0}, TypeError, f"{name}=2.0 must be a whole number") for name in WHOLE],
-    *[({name: True}, TypeError, f"{name}=True must be a whole number") for name in WHOLE],
-    *[({name: "2"}, TypeError, f"{name}='2' must be a whole number") for name in WHOLE],
-    *[({name: None}, TypeError, f"{name}=None must be a whole number") for name in WHOLE[:5]],
-    ({"n_segments": -1}, ValueError, "n_segments=-1 must be at least 0"),
-    ({"n_segments": 1.0}, TypeError, "n_segments=1.0 must be a whole number"),
-    ({"t5_n_buckets": 0}, ValueError, "t5_n_buckets=0 must be at least 1"),
-    ({"t5_max_distance": 1.5}, TypeError, "t5_max_distance=1.5 must be a whole number"),
-    *[({name: 0.0}, ValueError, f"{name}=0.0 must be positive and finite") for name in POSITIVE],
-    *[({name: math.inf}, ValueError, f"{name}=inf must be positive and finite") for name in POSITIVE],
-    *[({name: math.nan}, ValueError, f"{name}=nan must be positive and finite") for name in POSITIVE],
-    *[({name: "1"}, TypeError, f"{name}='1' must be a number") for name in POSITIVE],
-    ({"dropout": 1.0}, ValueError, "dropout=1.0 must be at least 0 and below 1"),
-    ({"dropout": -0.1}, ValueError, "dropout=-0.1 must be at least 0 and below 1"),
-    ({"dropout": math.nan}, ValueError, "dropout=nan must be at least 0 and below 1"),
-    ({"dropout": "0"}, TypeError, "dropout='0' must be a number"),
-    *[({name: 1}, TypeError, f"{name}=1 must be True or False") for name in FLAGS],
-    ({"family": "gpt"}, ValueError, "family='gpt' is not one of 'decoder', 'encoder', 'encoder-decoder'"),
-    (
-        {"positions": "rotary"},
-        ValueError,
-        "positions='rotary' is not one of 'learned', 'none', 'sinusoidal', 'rope', 'alibi', 't5'",
-    ),
-    (
-        {"rope_scaling": "ntk"},
-        ValueError,
-        "rope_scaling='ntk' is not one of 'linear', 'llama3', 'yarn'",
-    ),
-    ({"rope_original_context": 0}, ValueError, "rope_original_context=0 must be at least 1"),
+WRONG_VALUES = [
+    *[({name: 0}, f"{name}=0 must") for name in WHOLE],
+    *[({name: 0.0}, f"{name}=0.0 must") for name in POSITIVE],
     *[
-        (
-            {"rope_scaling": scaling, "rope_slow": 5, "rope_fast": 5.0},
-            ValueError,
-            "rope_slow=5.0 must be below rope_fast=5.0: slow pairs are stretched, and fast ones are not",
-        )
-        for scaling in ("llama3", "yarn")
+        ({name: "x"}, f"{name}='x' is not one of '{options[0]}', ")
+        for name, options in choices.CHOICES.items()
     ],
+    ({"head": None}, "head=None is not one of 'tied', 'untied', 'none'"),
+    ({"n_segments": -1}, "n_segments=-1 must be at least 0"),
+    ({"t5_n_buckets": 0}, "t5_n_buckets=0"),
+    ({"dropout": 1.0}, "dropout=1.0"),
+    ({"rope_original_context": 0}, "rope_original_context=0"),
     (
-        {"rope_scaling": "yarn", "rope_base": 1.0},
-        ValueError,
-        'rope_base=1.0 must exceed 1 with rope_scaling="yarn": later pairs have to be slower',
+        {"rope_scaling": "llama3", "rope_slow": 5, "rope_fast": 5.0},
+        "rope_slow=5.0 must be below rope_fast=5.0",
     ),
-    ({"sliding_window": 0}, ValueError, "sliding_window=0 must be at least 1"),
-    ({"sliding_window": 2.0}, TypeError, "sliding_window=2.0 must be a whole number"),
+    ({"rope_scaling": "yarn", "rope_base": 1.0}, 'rope_base=1.0 must exceed 1 with rope_scaling="yarn"'),
+    ({"sliding_window": 0}, "sliding_window=0"),
     *[
         (
             {"sliding_window": 3, "family": family},
-            ValueError,
             f"sliding_window=3 needs family=\"decoder\", not '{family}': "
             "a window covers the positions just before a query",
         )
         for family in ("encoder", "encoder-decoder")
     ],
-    ({"rope_layout": "split"}, ValueError, "rope_layout='split' is not one of 'half', 'interleaved'"),
-    (
-        {"norm": "batchnorm"},
-        ValueError,
-        "norm='batchnorm' is not one of 'layernorm', 'layernorm_sigma', 'rmsnorm'",
-    ),
-    ({"norm_placement": "both"}, ValueError, "norm_placement='both' is not one of 'pre', 'post'"),
-    (
-        {"feedforward": "silu"},
-        ValueError,
-        "feedforward='silu' is not one of 'gelu_tanh', 'gelu', 'relu', 'swiglu', 'geglu', 'geglu_tanh'",
-    ),
-    ({"attention_bias": True}, ValueError, "attention_bias=True is not one of 'all', 'qkv', 'none'"),
-    ({"head": None}, ValueError, "head=None is not one of 'tied', 'untied', 'none'"),
-    ({"d_model": 9}, ValueError, "d_model=9 is not divisible by n_heads=2"),
-    ({"n_heads": 4, "n_kv_heads": 3}, ValueError, "n_heads=4 is not divisible by n_kv_heads=3"),
-    ({"n_kv_heads": 4}, ValueError, "n_heads=2 is not divisible by n_kv_heads=4"),
-    (
-        {"positions": "rope", "d_head": 3},
-        ValueError,
-        "d_head=3 is odd: sines and cosines come in pairs of dimensions",
-    ),
-    (
-        {"positions": "rope", "d_model": 6},
-        ValueError,
-        "d_head=3 is odd: sines and cosines come in pairs of dimensions",
-    ),
-    (
-        {"positions": "sinusoidal", "d_model": 9, "n_heads": 3},
-        ValueError,
-        "d_model=9 is odd: sines and cosines come in pairs of dimensions",
-    ),
-    ({"positions": "t5", "t5_n_buckets": 1}, ValueError, "t5_n_buckets=1 must be at least 2"),
-    (
-        {"positions": "t5", "family": "encoder", "t5_n_buckets": 2},
-        ValueError,
-        "t5_n_buckets=2 must be at least 4",
-    ),
-    ({"n_layers": 2**63}, ValueError, f"n_layers={2**63} must be at most {2**63 - 1}"),
-    ({"n_layers": 10**400}, ValueError, f"n_layers=10**40 or more must be at most {2**63 - 1}"),
-    ({"rope_base": 10**400}, ValueError, f"rope_base={10**400} must be positive and finite"),
+    ({"d_model": 9}, "d_model=9 is not divisible by n_heads=2"),
+    ({"n_heads": 4, "n_kv_heads": 3}, "n_heads=4 is not divisible by n_kv_heads=3"),
+    ({"n_kv_heads": 4}, "n_heads=2 is not divisible by n_kv_heads=4"),
+    ({"positions": "rope", "d_head": 3}, "d_head=3 is odd"),
+    ({"positions": "rope", "d_model": 6}, "d_head=3 is odd"),
+    ({"positions": "sinusoidal", "d_model": 9, "n_heads": 3}, "d_model=9 is odd"),
+    ({"positions": "t5", "t5_n_buckets": 1}, "t5_n_buckets=1 must be at least 2"),
+    ({"positions": "t5", "family": "encoder", "t5_n_buckets": 2}, "t5_n_buckets=2 must be at least 4"),
     (
         {"positions": "t5", "family": "encoder-decoder", "t5_max_distance": 16},
-        ValueError,
-        "t5_max_distance=16 must exceed the 16 distances that have their own bucket "
-        "(t5_n_buckets=32, bidirectional=False)",
+        "t5_max_distance=16 must exceed the 16",
     ),
-    (
-        {"positions": "t5", "family": "encoder", "t5_max_distance": 8},
-        ValueError,
-        "t5_max_distance=8 must exceed the 8 distances that have their own bucket "
-        "(t5_n_buckets=32, bidirectional=True)",
-    ),
+    ({"positions": "t5", "family": "encoder", "t5_max_distance": 8}, "t5_max_distance=8 must exceed the 8"),
     (
         {"n_decoder_layers": 2},
-        ValueError,
         "n_decoder_layers=2 needs family=\"encoder-decoder\", not 'decoder': "
         "with a single stack, n_layers is its depth",
     ),
-    (
-        {"family": "encoder-decoder", "n_decoder_layers": 0},
-        ValueError,
-        "n_decoder_layers=0 must be at least 1",
-    ),
+    ({"family": "encoder-decoder", "n_decoder_layers": 0}, "n_decoder_layers=0"),
     (
         {"n_segments": 2},
-        ValueError,
         "n_segments=2 needs family=\"encoder\", not 'decoder': generated text belongs to no segment",
     ),
     (
         {"pooler": True, "family": "encoder-decoder"},
-        ValueError,
         "pooler=True needs family=\"encoder\", not 'encoder-decoder': "
         "the first position of a causal stack sees only itself",
     ),
-    ({"head": "none", "head_bias": True}, ValueError, 'head_bias=True needs a head, but head="none"'),
-    (
-        {"head": "none", "head_transform": True},
-        ValueError,
-        'head_transform=True needs a head, but head="none"',
-    ),
-    ({"head": "none", "head_scale": 0.5}, ValueError, 'head_scale=0.5 needs a head, but head="none"'),
+    ({"head": "none", "head_bias": True}, 'head_bias=True needs a head, but head="none"'),
+    ({"head": "none", "head_transform": True}, 'head_transform=True needs a head, but head="none"'),
+    ({"head": "none", "head_scale": 0.5}, 'head_scale=0.5 needs a head, but head="none"'),
+]
+WRONG_KINDS = [
+    *[({name: 2.0}, f"{name}=2.0 must") for name in (*WHOLE, "n_segments", "sliding_window")],
+    *[({name: None}, f"{name}=None must") for name in WHOLE[:5]],
+    *[({name: "1"}, f"{name}='1' must") for name in (*POSITIVE, "dropout")],
+    *[({name: 1}, f"{name}=1 must") for name in FLAGS],
+    ({"t5_max_distance": 1.5}, "t5_max_distance=1.5"),
 ]
 
 
 @pytest.mark.usefixtures("as_readers_run_it")
-@pytest.mark.parametrize(("fields", "error", "message"), REFUSED, ids=lambda value: str(value)[:60])
-def test_it_is_refused_and_the_message_says_why(fields, error, message):
-    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+@pytest.mark.parametrize(
+    ("fields", "begins"), [*WRONG_VALUES, *WRONG_KINDS], ids=lambda value: str(value)[:60]
+)
+def test_it_is_refused_and_the_message_says_why(fields, begins):
+    with pytest.raises(ValueError if (fields, begins) in WRONG_VALUES else TypeError) as caught:
         tiny(**fields)
+    assert str(caught.value).startswith(begins)
 
 
 def test_every_field_is_refused_something():
-    refused = {name for fields, *_ in REFUSED for name in fields}
+    refused = {name for fields, _ in [*WRONG_VALUES, *WRONG_KINDS] for name in fields}
     assert refused == {f.name for f in dataclasses.fields(ModelConfig)}
 
 
@@ -305,55 +252,10 @@ def test_what_is_allowed_at_the_edge(fields):
 # JSON
 
 
-@st.composite
-def configs(draw):
-    """Yields any valid config that is small enough to build."""
-    some = {name: draw(st.sampled_from(options)) for name, options in choices.CHOICES.items()}
-    positive = st.floats(1e-6, 1e6)
-    n_kv_heads = draw(st.sampled_from([None, 1, 2]))
-    n_heads = (n_kv_heads or 1) * draw(st.integers(1, 3))
-    d_head = draw(st.sampled_from([None, 2, 4, 6]))
-    encoder, has_head = some["family"] == "encoder", some["head"] != "none"
-    return ModelConfig(
-        **some,
-        vocab_size=draw(st.integers(1, 9)),
-        context_length=draw(st.integers(1, 9)),
-        d_model=draw(st.sampled_from([2, 4])) * n_heads,
-        n_layers=draw(st.integers(1, 3)),
-        n_heads=n_heads,
-        n_kv_heads=n_kv_heads,
-        d_head=d_head,
-        d_ff=draw(st.sampled_from([None, 1, 7])),
-        n_decoder_layers=draw(st.sampled_from([None, 1, 4])) if some["family"] == "encoder-decoder" else None,
-        rope_base=draw(st.floats(1.1, 1e6)),
-        rope_interpolation=draw(positive),
-        rope_original_context=draw(st.none() | st.integers(1, 9)),
-        rope_slow=draw(st.floats(0.1, 3)),
-        rope_fast=draw(st.none() | st.floats(3.5, 40)),
-        rope_attention_factor=draw(st.none() | positive),
-        sliding_window=draw(st.none() | st.integers(1, 9)) if some["family"] == "decoder" else None,
-        t5_n_buckets=draw(st.sampled_from([4, 8, 32])),
-        t5_max_distance=draw(st.integers(17, 200)),
-        norm_eps=draw(positive),
-        attention_scale=draw(st.none() | positive),
-        qk_norm=draw(st.booleans()),
-        feedforward_bias=draw(st.booleans()),
-        embedding_scale=draw(positive),
-        embedding_norm=draw(st.booleans()),
-        n_segments=draw(st.integers(0, 3)) if encoder else 0,
-        head_bias=has_head and draw(st.booleans()),
-        head_transform=has_head and draw(st.booleans()),
-        head_scale=draw(positive) if has_head else 1.0,
-        pooler=encoder and draw(st.booleans()),
-        dropout=draw(st.floats(0, 0.9)),
-    )
+every_config = pytest.mark.parametrize("config", GRID.values(), ids=GRID)
 
 
-ANY = settings(derandomize=True, database=None, deadline=None, max_examples=100)
-
-
-@ANY
-@given(configs())
+@every_config
 def test_json_brings_every_config_back(config):
     text = config.to_json()
     assert ModelConfig.from_json(text) == config
@@ -376,38 +278,30 @@ def without(name):
 
 
 NOT_A_CONFIG = [
-    (42, TypeError, "text must be a string of JSON, not int"),
-    ("d_model: 8", ValueError, "text is not JSON: Expecting value: line 1 column 1 (char 0)"),
-    ("[1, 2]", ValueError, "text must be a JSON object of fields, not [1, 2]"),
-    ("null", ValueError, "text must be a JSON object of fields, not None"),
-    (without("d_model"), ValueError, "ModelConfig needs the field 'd_model'"),
-    (
-        "{}",
-        ValueError,
-        "ModelConfig needs the field 'vocab_size', 'context_length', 'd_model', 'n_layers', 'n_heads'",
-    ),
-    (
-        json.dumps(TINY | {"n_layer": 2}),
-        ValueError,
-        "ModelConfig has no field 'n_layer'; did you mean 'n_layers'?",
-    ),
-    (json.dumps(TINY | {"d_model": 8.0}), TypeError, "d_model=8.0 must be a whole number"),
-    (json.dumps(TINY | {"pooler": 0}), TypeError, "pooler=0 must be True or False"),
-    (json.dumps(TINY | {"norm_eps": 0}), ValueError, "norm_eps=0 must be positive and finite"),
+    ("d_model: 8", "text is not JSON: Expecting value: line 1 column 1 (char 0)"),
+    ("[1, 2]", "text must be a JSON object of fields, not [1, 2]"),
+    ("null", "text must be a JSON object of fields, not None"),
+    (without("d_model"), "ModelConfig needs the field 'd_model'"),
+    (json.dumps(TINY | {"n_layer": 2}), "ModelConfig has no field 'n_layer'; did you mean 'n_layers'?"),
+    (json.dumps(TINY | {"norm_eps": 0}), "norm_eps=0 must be positive and finite"),
     (
         json.dumps(TINY | {"norm_eps": math.nan}),
-        ValueError,
         "text: norm_eps=nan must be finite, at most 1.8e+308 in absolute value",
     ),
-    (json.dumps(TINY | {"d_model": 9}), ValueError, "d_model=9 is not divisible by n_heads=2"),
 ]
 
 
 @pytest.mark.usefixtures("as_readers_run_it")
-@pytest.mark.parametrize(("text", "error", "message"), NOT_A_CONFIG, ids=lambda value: str(value)[:40])
-def test_what_is_no_config_is_refused(text, error, message):
-    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+@pytest.mark.parametrize(("text", "message"), NOT_A_CONFIG, ids=lambda value: str(value)[:40])
+def test_what_is_no_config_is_refused(text, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         ModelConfig.from_json(text)
+
+
+@pytest.mark.usefixtures("as_readers_run_it")
+def test_what_is_no_text_is_no_config():
+    with pytest.raises(TypeError, match=r"^text must be a string of JSON, not int$"):
+        ModelConfig.from_json(42)
 
 
 @pytest.mark.parametrize(
@@ -544,8 +438,7 @@ def as_python(formula):
     return formula.replace("×", "*").replace("·", "*").replace("²", "**2")
 
 
-@ANY
-@given(configs())
+@every_config
 def test_every_printed_formula_has_the_printed_value(config):
     count = config.parameter_count()
     sizes = {letter: getattr(config, name) for letter, name in LETTERS.items()}
@@ -626,77 +519,3 @@ def test_a_formula_is_spelled_and_evaluated():
     assert str(Part("norms", 2, Counter(D=2), 20)) == "2 × 2D"
     with pytest.raises(KeyError, match="F"):
         evaluate(Counter(F=1), {"D": 10})
-
-
-# The formula equals the built model
-
-
-GRID = [
-    {},
-    {"family": "encoder"},
-    {"family": "encoder-decoder"},
-    {"family": "encoder-decoder", "n_decoder_layers": 3, "head": "untied", "embedding_norm": True},
-    {"family": "encoder-decoder", "positions": "t5", "norm": "rmsnorm", "attention_bias": "none"},
-    {"family": "encoder-decoder", "positions": "sinusoidal", "norm_placement": "post", "dropout": 0.1},
-    {"family": "encoder-decoder", "qk_norm": True, "n_kv_heads": 1, "attention_bias": "qkv"},
-    {"family": "encoder", "n_segments": 2, "embedding_norm": True, "norm_placement": "post", "pooler": True},
-    {"family": "encoder", "head_transform": True, "head_bias": True, "head": "untied"},
-    {"family": "encoder", "head_transform": True, "head_bias": True, "norm": "rmsnorm"},
-    {"family": "encoder", "positions": "t5", "t5_n_buckets": 8, "t5_max_distance": 20, "head": "none"},
-    {"positions": "none", "head": "none"},
-    {"positions": "sinusoidal", "embedding_scale": 8**0.5},
-    {"positions": "rope", "rope_base": 100.0, "rope_layout": "interleaved", "rope_interpolation": 2.0},
-    {"positions": "rope", "rope_scaling": "llama3", "rope_interpolation": 8.0, "rope_original_context": 3},
-    {
-        "positions": "rope",
-        "rope_scaling": "yarn",
-        "rope_interpolation": 4.0,
-        "rope_slow": 0.5,
-        "rope_fast": 9.0,
-    },
-    {"sliding_window": 3},
-    {"positions": "alibi", "embedding_norm": True},
-    {"positions": "t5", "attention_scale": 1.0, "head_scale": 8**-0.5},
-    {"norm": "layernorm_sigma", "norm_eps": 1e-6, "norm_placement": "post", "feedforward": "relu"},
-    {"norm": "rmsnorm", "head": "untied"},
-    {"head": "untied", "head_bias": True},
-    {"attention_bias": "qkv"},
-    {"attention_bias": "none", "feedforward_bias": False},
-    {"n_heads": 4, "n_kv_heads": 2, "attention_bias": "all"},
-    {"n_heads": 4, "n_kv_heads": 1, "d_head": 6, "attention_bias": "qkv"},
-    {"n_heads": 3, "d_head": 4, "qk_norm": True},
-    {"feedforward": "swiglu", "d_ff": 10},
-    {"feedforward": "geglu", "d_ff": 10, "feedforward_bias": False},
-    {"feedforward": "geglu_tanh"},
-    {"feedforward": "gelu", "n_layers": 1, "context_length": 1, "vocab_size": 1},
-]
-
-
-def test_the_grid_has_every_field_and_every_choice():
-    grid = [tiny(**fields) for fields in GRID]
-    for f in dataclasses.fields(ModelConfig):
-        values = {getattr(config, f.name) for config in grid}
-        if f.name in choices.CHOICES:
-            assert values == set(choices.CHOICES[f.name]), f.name
-        elif f.name != "d_model":
-            assert len(values) > 1, f.name
-
-
-@pytest.mark.parametrize("fields", GRID, ids=str)
-def test_the_count_is_that_of_the_numpy_model(fields):
-    from glassformer import scratch
-
-    config = tiny(**fields)
-    model = scratch.Transformer(config, generator=np.random.default_rng(0))
-    assert sum(a.size for a in model.named_parameters().values()) == config.parameter_count().total
-
-
-@pytest.mark.parametrize("fields", GRID, ids=str)
-def test_the_count_is_that_of_the_torch_model(fields):
-    import torch
-
-    from glassformer import nn
-
-    config = tiny(**fields)
-    model = nn.Transformer(config, generator=torch.Generator().manual_seed(0))
-    assert sum(p.numel() for _, p in model.named_parameters()) == config.parameter_count().total

@@ -196,11 +196,10 @@ class ModelConfig:
     def _check_positions(self) -> None:
         self._whole("t5_n_buckets")
         self._whole("t5_max_distance")
-        in_pairs = "sines and cosines come in pairs of dimensions"
         if self.positions == "sinusoidal":
-            checks.even("d_model", self.d_model, in_pairs)
+            checks.even("d_model", self.d_model)
         if self.positions == "rope":
-            checks.even("d_head", self.d_head, in_pairs)
+            checks.even("d_head", self.d_head)
         if self.positions == "t5":
             if self.family != "decoder":  # an encoder looks in both directions
                 checks.t5_buckets(True, self.t5_n_buckets, self.t5_max_distance, prefix="t5_")
@@ -262,6 +261,25 @@ class ModelConfig:
     def gated(self) -> bool:
         """Returns whether the feed-forward network has a gate, W_gate next to W_up."""
         return has_gate(self.feedforward)
+
+    def position_arguments(self, causal: bool, **init_kwargs: Any) -> dict[str, Any]:
+        """Returns what both rooms build the position encoding with; `init_kwargs` are for those that draw weights."""
+        match self.positions:
+            case "sinusoidal":
+                return {"d_model": self.d_model}
+            case "learned":
+                return {"context_length": self.context_length, "d_model": self.d_model, **init_kwargs}
+            case "rope":
+                scaling = ("base", "layout", "scaling", "interpolation", "original_context", "slow", "fast")
+                names = (*scaling, "attention_factor")
+                return {"d_head": self.d_head, **{name: getattr(self, f"rope_{name}") for name in names}}
+            case "alibi":
+                return {"n_heads": self.n_heads}
+            case "t5":
+                buckets = {"n_buckets": self.t5_n_buckets, "max_distance": self.t5_max_distance}
+                return {"n_heads": self.n_heads, "bidirectional": not causal, **buckets, **init_kwargs}
+            case _:
+                return {}
 
     def parameter_count(self) -> ParameterCount:
         """Counts the numbers that the model learns, part by part, by formula; a built model has exactly as many.

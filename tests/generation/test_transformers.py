@@ -177,9 +177,10 @@ SEARCHES = {
 }
 
 
-@with_and_without_cache
-@pytest.mark.parametrize("lengths", LENGTHS)
-@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize(
+    ("search", "lengths", "cache"),
+    [*((search, "batch", True) for search in SEARCHES), ("plain", "one", True), ("never", "batch", False)],
+)
 def test_beam_search(model, search, lengths, cache):
     options = {
         "n_beams": 3,

@@ -147,7 +147,6 @@ NAMES = {
 }
 every_case = pytest.mark.parametrize("case", CASES)
 both_rooms = pytest.mark.parametrize("room", ["scratch", "nn"])
-both_attentions = pytest.mark.parametrize("attention", ["eager", "sdpa"])
 
 # Standard deviations that give logits of order one: 0.2 is 24^-½, and T5 scales what enters its tied head by it.
 # T5 does not divide q·k by anything, and its table of positions must outweigh q·k to be seen.

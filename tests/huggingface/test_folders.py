@@ -368,18 +368,6 @@ def test_positions_that_a_file_describes_twice(tmp_path, put, said, agree):
     assert_close(load(tmp_path)(ids), expected, SINGLE)
 
 
-def test_linear_positions_without_a_factor(tmp_path, put):
-    put("llama")
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"rope_scaling": {"type": "linear"}}))
-    with pytest.raises(KeyError, match="factor"):
-        LlamaForCausalLM.from_pretrained(tmp_path)
-    with pytest.raises(
-        ValueError, match=r"config\.json: rope_scaling=.* linear positions need a factor, which is missing"
-    ):
-        load(tmp_path)
-
-
 def test_an_odd_number_of_buckets(tmp_path):
     theirs = make("t5", relative_attention_num_buckets=13)
     theirs.save_pretrained(tmp_path)

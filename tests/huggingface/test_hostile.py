@@ -232,18 +232,11 @@ BACK = {
     "deep lists": ("gpt2", lambda text: text[:-1] + b', "a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
     "a mark": ("gpt2", lambda text: b"\xff\xfe" + text),
     "blocks": ("gpt2", {"n_layer": 10**5}),
-    "many blocks": ("gpt2", {"n_layer": 10**9}),
-    "blocks of a decoder": ("t5", {"num_decoder_layers": 10**9}),
-    "vocabulary": ("gpt2", {"vocab_size": 10**8}),
     "vocabulary, small enough for a model": ("llama", {"vocab_size": 10**7}),
     "heads": ("llama", {"num_attention_heads": 10**7, "num_key_value_heads": 10**7}),
-    "width of heads": ("t5", {"d_kv": 10**9}),
     "epsilon": ("bert", {"layer_norm_eps": 10**400}),
     "theta": ("qwen3", {"rope_theta": 10**400, "rope_parameters": None, "rope_scaling": None}),
     "NaN": ("qwen2", {"rms_norm_eps": math.nan}),
-    "architectures": ("gpt2", {"architectures": 5}),
-    "architectures, an object": ("bert", {"architectures": {"BertModel": 1}}),
-    "half a factor": ("llama", {"rope_scaling": {"rope_type": "linear"}}),
     "escapes": ("mistral", {"hidden_act": "\x1b[2J"}),
 }
 

@@ -25,7 +25,6 @@ from .models import (
     ask_ours,
     ask_theirs,
     batch,
-    both_attentions,
     both_rooms,
     every_case,
     make,
@@ -65,10 +64,15 @@ def compare(case, room, ours, theirs, given, dtype, bound, reference=TRANSFORMER
         record(component, reference, dtype, room, largest_difference(*pair), bound, section="Whole models")
 
 
+# With each of their two implementations of attention once
+padded_or_not = pytest.mark.parametrize(
+    ("padded", "attention"), [(False, "sdpa"), (True, "eager")], ids=["whole", "padded"]
+)
+
+
 @both_rooms
-@both_attentions
+@padded_or_not
 @every_case
-@pytest.mark.parametrize("padded", [False, True], ids=["whole", "padded"])
 @torch.no_grad()
 def test_float32(tmp_path, case, attention, room, padded):
     theirs = make(case, attention=attention)
@@ -81,9 +85,8 @@ def test_float32(tmp_path, case, attention, room, padded):
 
 
 @both_rooms
-@both_attentions
+@padded_or_not
 @every_case
-@pytest.mark.parametrize("padded", [False, True], ids=["whole", "padded"])
 @torch.no_grad()
 def test_float64(tmp_path, case, attention, room, padded):
     double, reference = in_float64(case)

@@ -4,21 +4,11 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
-from .rooms import NN, Layer, both_rooms
+from .rooms import both_rooms
 
 LN3 = math.log(3)
 EXACT = {"rtol": 0, "atol": 1e-15}  # float64 rounding of numbers of size 1
-
-
-@both_rooms
-def test_softmax(room):
-    softmax = room.layers.softmax
-    x = room.array([[0.0, LN3], [5.0, 5.0]])
-    np.testing.assert_allclose(room.numpy(softmax(x)), [[1 / 4, 3 / 4], [1 / 2, 1 / 2]], **EXACT)
-    down = room.array([[0.0, 5.0], [LN3, 5.0]])
-    np.testing.assert_allclose(room.numpy(softmax(down, axis=0)), [[1 / 4, 1 / 2], [3 / 4, 1 / 2]], **EXACT)
 
 
 @both_rooms
@@ -248,32 +238,3 @@ def test_no_positions(room):
     assert method.embed(x) is x
     assert method.rotate(x) is x
     assert method.score_bias(room.array([0]), room.array([0])) is None
-
-
-@both_rooms
-def test_the_same_token_at_two_places_is_two_vectors(room):
-    """Uses numbers printed elsewhere, from torch seed 0: a table of tokens (4, 4), then of positions (8, 4)."""
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        tokens, places = torch.nn.Embedding(4, 4).weight, torch.nn.Embedding(8, 4).weight
-    embedding = room.layers.TokenEmbedding(4, 4, **room.parameters("float32"))
-    learned = room.layers.LearnedPositions(8, 4, **room.parameters("float32"))
-    room.load(embedding, weight=NN.numpy(tokens))
-    room.load(learned, weight=NN.numpy(places))
-    x = embedding(room.array([3, 0, 0, 3]))
-    np.testing.assert_array_equal(room.numpy(x)[0].round(4), np.float32([0.1198, 1.2377, 1.1168, -0.2473]))
-    placed = room.numpy(learned.embed(x)).round(4)
-    np.testing.assert_array_equal(placed[3], np.float32([1.5092, 2.8240, 2.0631, -1.0910]))
-    np.testing.assert_array_equal(placed[0], np.float32([-1.2328, -0.4583, 1.6834, 0.5462]))
-
-
-@both_rooms
-def test_rotary_attention(room):
-    """Dimensions i and i + K/2 are one complex number, which a position rotates in queries and keys, not in values."""
-    layer, x = Layer(room, "rope", D=4, H=1), np.random.default_rng(1).normal(size=(3, 4))
-    q, k, v = (x @ room.weight(layer.attention, name) for name in ("W_q", "W_k", "W_v"))
-    turned = np.exp(1j * np.outer(range(3), [1, 0.01]))
-    q, k = ((each[:, :2] + 1j * each[:, 2:]) * turned for each in (q, k))
-    weights = np.exp((q @ k.conj().T).real / 2)
-    expected = weights / weights.sum(axis=1, keepdims=True) @ v @ room.weight(layer.attention, "W_o")
-    np.testing.assert_allclose(layer(x), expected, rtol=0, atol=1e-14)

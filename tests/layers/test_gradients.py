@@ -11,7 +11,6 @@ import pytest
 from glassformer import scratch
 from glassformer.scratch import feedforward, layer
 from glassformer.scratch.embedding import add_at
-from glassformer.scratch.model import Stack
 
 from .grid import GRID, SYSTEMS
 from .rooms import METHODS, SCRATCH
@@ -340,37 +339,6 @@ def test_cross_attention(variant, masked):
         lambda saved: attention(x, memory=memory, score_bias=bias, mask=mask, saved=saved),
         {"x": x, "memory": memory, "score_bias": bias},
         back=stream_memory_and_bias,
-    )
-
-
-@pytest.mark.parametrize("placement", ["pre", "post"])
-@pytest.mark.parametrize("crossing", [False, True])
-@pytest.mark.parametrize("system", ["GPT-2", "the modern one", "a GPT in NumPy"])
-def test_block(placement, crossing, system):
-    config = SYSTEMS[system].replace(norm_placement=placement)
-    block = scratch.Block(config, causal=True, crossing=crossing, **drawn())
-    inputs = {"x": normal(2, 3, 8), "score_bias": normal(3, 3, seed=5)}
-    if crossing:
-        inputs["memory"] = normal(2, 4, 8, seed=2)
-
-    def back(gave):
-        return {name: grad for name, grad in stream_memory_and_bias(gave).items() if name in inputs}
-
-    check_layer(block, lambda saved: block(**inputs, saved=saved), inputs, back=back)
-
-
-@pytest.mark.parametrize("crossing", [False, True])
-@pytest.mark.parametrize("system", [n for n, c in SYSTEMS.items() if c.family != "encoder"])
-def test_stack(system, crossing):
-    stack = Stack(SYSTEMS[system], 2, causal=True, crossing=crossing, **drawn())
-    inputs = {"x": normal(2, 3, SYSTEMS[system].d_model)}
-    if crossing:
-        inputs["memory"] = normal(2, 4, SYSTEMS[system].d_model, seed=2)
-    check_layer(
-        stack,
-        lambda saved: stack(**inputs, saved=saved),
-        inputs,
-        back=lambda gave: {n: g for n, g in zip(("x", "memory"), gave, strict=True) if n in inputs},
     )
 
 

@@ -202,73 +202,34 @@ def test_on_a_gpu_in_bfloat16():
 
 # What is refused
 
-REFUSED = {
-    "a vector": (
-        lambda: Muon([torch.nn.Parameter(torch.ones(3))]),
-        ValueError,
-        r"a parameter of shape \(3,\) is not a matrix",
-    ),
-    "a rate": (lambda: Muon(parameters(), lr=-0.1), ValueError, "lr=-0.1 must be zero or more"),
-    "a momentum": (
-        lambda: Muon(parameters(), momentum=1.0),
-        ValueError,
-        "momentum=1.0 must be at least 0 and below 1",
-    ),
-    "a decay": (
-        lambda: Muon(parameters(), weight_decay=-1.0),
-        ValueError,
-        "weight_decay=-1.0 must be zero or more",
-    ),
-    "no iterations": (
-        lambda: Muon(parameters(), iterations=0),
-        ValueError,
-        "iterations=0 must be at least 1",
-    ),
-    "NumPy's rate": (
-        lambda: scratch.Muon(linear(), learning_rate=0.0),
-        ValueError,
-        "learning_rate=0.0 must be positive",
-    ),
-    "NumPy's momentum": (
-        lambda: scratch.Muon(linear(), momentum=-0.1),
-        ValueError,
-        "momentum=-0.1 must be at least 0",
-    ),
-    "NumPy's decay": (
-        lambda: scratch.Muon(linear(), weight_decay=-0.1),
-        ValueError,
-        "weight_decay=-0.1 must be zero or more",
-    ),
-    "NumPy's iterations": (
-        lambda: scratch.Muon(linear(), iterations=1.5),
-        TypeError,
-        "iterations=1.5 must be a whole number",
-    ),
-    "a bias": (
-        lambda: scratch.Muon(linear(), names=["bias"]),
-        ValueError,
-        "names='bias' is not one of 'weight'",
-    ),
-    "integers": (
-        lambda: scratch.orthogonalized(np.ones((2, 2), int)),
-        TypeError,
-        "matrix must be an array of floating-point numbers, not int64",
-    ),
-    "three axes": (
-        lambda: scratch.orthogonalized(np.ones((2, 2, 2))),
-        ValueError,
-        r"matrix has shape \(2, 2, 2\), but needs the axes \(N, M\)",
-    ),
-}
-
 
 def linear():
     return scratch.Linear(3, 2, generator=None)
 
 
-@pytest.mark.parametrize("case", REFUSED)
+# What is called: how the message begins
+WRONG_VALUES = {
+    "Muon([torch.nn.Parameter(torch.ones(3))])": "a parameter of shape (3,) is not a matrix",
+    "Muon(parameters(), lr=-0.1)": "lr=-0.1",
+    "Muon(parameters(), momentum=1.0)": "momentum=1.0",
+    "Muon(parameters(), weight_decay=-1.0)": "weight_decay=-1.0",
+    "Muon(parameters(), iterations=0)": "iterations=0",
+    "scratch.Muon(linear(), learning_rate=0.0)": "learning_rate=0.0",
+    "scratch.Muon(linear(), momentum=-0.1)": "momentum=-0.1",
+    "scratch.Muon(linear(), weight_decay=-0.1)": "weight_decay=-0.1",
+    "scratch.Muon(linear(), names=['bias'])": "names='bias' is not one of 'weight'",
+    "scratch.orthogonalized(np.ones((2, 2, 2)))": "matrix has shape (2, 2, 2), but needs the axes (N, M)",
+}
+WRONG_KINDS = {
+    "scratch.Muon(linear(), iterations=1.5)": "iterations=1.5",
+    "scratch.orthogonalized(np.ones((2, 2), int))": "matrix must be an array of floating-point numbers",
+}
+
+
+@pytest.mark.parametrize("call", [*WRONG_VALUES, *WRONG_KINDS])
 @pytest.mark.usefixtures("as_readers_run_it")
-def test_refused(case):
-    call, error, message = REFUSED[case]
-    with pytest.raises(error, match=message):
-        call()
+def test_refused(call):
+    error, begins = (ValueError, WRONG_VALUES) if call in WRONG_VALUES else (TypeError, WRONG_KINDS)
+    with pytest.raises(error) as caught:
+        eval(call)
+    assert str(caught.value).startswith(begins[call])

@@ -1,5 +1,7 @@
 """Tests batches: each text once per epoch, none from the validation part, the same for any number of processes."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -304,54 +306,38 @@ def test_epochs_change_order():
 
 # Bad input
 
-PAIRS = {"batch_size": 2, "seed": 0, "start_id": START, "stop_id": STOP, "pad_id": PAD}
-BAD = {
-    "floats": (lambda: NextToken(IDS * 1.0, T, 2, 0), TypeError, "ids must be an array of integers"),
-    "length": (lambda: NextToken(IDS, 0, 2, 0), ValueError, "length=0 must be at least 1"),
-    "batch_size": (lambda: NextToken(IDS, T, 0, 0), ValueError, "batch_size=0 must be at least 1"),
-    "seed": (lambda: NextToken(IDS, T, 2, -1), ValueError, "seed=-1 must be at least 0"),
-    "too short": (
-        lambda: NextToken(IDS[:8], T, 2, 0),
-        ValueError,
-        "ids has 7 ids to train on, of 8 in all with validation=0.1, but length=8 needs at least 9",
-    ),
-    "no test": (
-        lambda: NextToken(IDS[:40], T, 2, 0, test=0.02),
-        ValueError,
-        "ids has 1 ids for the test, of 40 in all with validation=0.1 and test=0.02",
-    ),
-    "negative test": (lambda: NextToken(IDS, T, 2, 0, test=-0.1), ValueError, "test=-0.1 must be zero or more"),
-    "all held out": (lambda: NextToken(IDS, T, 2, 0, validation=0.5, test=0.5), ValueError, "leaves a part"),
-    "no pair to test": (lambda: pairs(test=0.001), ValueError, "test=0.001 leaves a part of the 60 ids empty"),
-    "no validation": (
-        lambda: NextToken(IDS[:12], T, 2, 0, validation=0.01),
-        ValueError,
-        "ids has 1 ids for validation",
-    ),
-    "negative": (lambda: NextToken(IDS - 1, T, 2, 0), ValueError, r"ids\[\d+\]=-1 is negative"),
-    "share": (lambda: MaskedToken(IDS, T, 2, 0, mask_id=9, share=1.5), ValueError, "share=1.5 must be at most"),
-    "no share": (lambda: MaskedToken(IDS, T, 2, 0, mask_id=9, share=0), ValueError, "share=0 must be positive"),
-    "mask_id": (lambda: MaskedToken(IDS, T, 2, 0, mask_id=-1), ValueError, "mask_id=-1 must be at least 0"),
-    "masks alone": (
-        lambda: MaskedToken(IDS * 0 + 9, T, 2, 0, mask_id=9),
-        ValueError,
-        "ids has no id except mask_id=9, but a chosen id is sometimes replaced by another one",
-    ),
-    "unequal": (lambda: Pairs(SOURCES, TARGETS[1:], **PAIRS), ValueError, r"len\(targets\)=59 does not match"),
-    "empty source": (
-        lambda: Pairs([*SOURCES[:9], SOURCES[0][:0]], TARGETS[:10], **PAIRS),
-        ValueError,
-        r"len\(sources\[9\]\)=0 must be at least 1",
-    ),
-    "one pair": (lambda: Pairs(SOURCES[:1], TARGETS[:1], **PAIRS), ValueError, "leaves a part"),
-    "step": (lambda: task().batch(-1), ValueError, "step=-1 must be at least 0"),
-    "rank": (lambda: task().batch(0, 2, 2), ValueError, "rank=2 must be below world=2"),
-    "world": (lambda: task().batch(0, 0, 3), ValueError, "batch_size=4 is not divisible by world=3"),
-}  # fmt: skip
+IT = {"batch_size": 2, "seed": 0, "start_id": START, "stop_id": STOP, "pad_id": PAD}
+# What is called: how the message goes
+WRONG_VALUES = {
+    "NextToken(IDS, 0, 2, 0)": "length=0",
+    "NextToken(IDS, T, 0, 0)": "batch_size=0",
+    "NextToken(IDS, T, 2, -1)": "seed=-1 must be at least 0",
+    "NextToken(IDS[:8], T, 2, 0)": "ids has 7 ids to train on, of 8 in all with validation=0.1",
+    "NextToken(IDS[:40], T, 2, 0, test=0.02)": "ids has 1 ids for the test, of 40 in all with",
+    "NextToken(IDS, T, 2, 0, test=-0.1)": "test=-0.1",
+    "NextToken(IDS, T, 2, 0, validation=0.5, test=0.5)": "leaves a part",
+    "pairs(test=0.001)": "test=0.001 leaves a part of the 60 ids empty",
+    "NextToken(IDS[:12], T, 2, 0, validation=0.01)": "ids has 1 ids for validation",
+    "NextToken(IDS - 1, T, 2, 0)": "=-1 is negative",
+    "MaskedToken(IDS, T, 2, 0, mask_id=9, share=1.5)": "share=1.5 must be at most",
+    "MaskedToken(IDS, T, 2, 0, mask_id=9, share=0)": "share=0 must be positive",
+    "MaskedToken(IDS, T, 2, 0, mask_id=-1)": "mask_id=-1 must be at least 0",
+    "MaskedToken(IDS * 0 + 9, T, 2, 0, mask_id=9)": "ids has no id except mask_id=9, but a chosen id is",
+    "Pairs(SOURCES, TARGETS[1:], **IT)": "len(targets)=59 does not match",
+    "Pairs([*SOURCES[:9], SOURCES[0][:0]], TARGETS[:10], **IT)": "len(sources[9])=0",
+    "Pairs(SOURCES[:1], TARGETS[:1], **IT)": "leaves a part",
+    "task().batch(-1)": "step=-1 must be at least 0",
+    "task().batch(0, 2, 2)": "rank=2 must be below world=2",
+    "task().batch(0, 0, 3)": "batch_size=4 is not divisible by world=3",
+}
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input(case, as_readers_run_it):
-    call, kind, message = BAD[case]
-    with pytest.raises(kind, match=message):
-        call()
+@pytest.mark.parametrize("call", WRONG_VALUES)
+def test_bad_input(call, as_readers_run_it):
+    with pytest.raises(ValueError, match=re.escape(WRONG_VALUES[call])):
+        eval(call)
+
+
+def test_ids_that_are_no_integers(as_readers_run_it):
+    with pytest.raises(TypeError, match="ids must be an array of integers"):
+        NextToken(IDS * 1.0, T, 2, 0)

@@ -1,5 +1,7 @@
 """Tests text files, and tokenizers that can be saved."""
 
+import re
+
 import pytest
 
 from glassformer.text import BytePairTokenizer, CharTokenizer, corpus, read_text, tokenizer_from_json
@@ -100,33 +102,21 @@ NEVER_ENDS = (
     ' "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": false}}'
 )
 
+# What is called: how the message goes
 REFUSED = {
-    "small vocabulary": (
-        lambda: BytePairTokenizer.from_text("ab", 255),
-        "vocab_size=255 must be at least 256",
-    ),
-    "no text": (
-        lambda: BytePairTokenizer.from_text("", 300),
-        "text='' is empty: there is nothing to learn from",
-    ),
-    "outside": (
-        lambda: BytePairTokenizer.from_text("ab", 256).decode([256]),
-        r"ids\[0\]=256 is outside 0..255",
-    ),
-    "no JSON": (lambda: tokenizer_from_json("{"), "text is not JSON"),
-    "a list": (lambda: tokenizer_from_json("[]"), "text must be a JSON object"),
-    "another's": (lambda: tokenizer_from_json("{}"), "does not describe a tokenizer that this class wrote"),
-    "another's regular expression": (
-        lambda: tokenizer_from_json(NEVER_ENDS),
-        "its pre_tokenizer is 'Split', not 'ByteLevel'",
-    ),
-    "no characters": (lambda: CharTokenizer.from_json('{"characters": 3}'), "lacks the field 'characters'"),
-    "none": (lambda: tokenizer_from_json('{"characters": ""}'), "must have at least one character"),
+    "BytePairTokenizer.from_text('ab', 255)": "vocab_size=255 must be at least 256",
+    "BytePairTokenizer.from_text('', 300)": "text='' is empty: there is nothing to learn from",
+    "BytePairTokenizer.from_text('ab', 256).decode([256])": "ids[0]=256 is outside 0..255",
+    "tokenizer_from_json('{')": "text is not JSON",
+    "tokenizer_from_json('[]')": "text must be a JSON object",
+    "tokenizer_from_json('{}')": "does not describe a tokenizer that this class wrote",
+    "tokenizer_from_json(NEVER_ENDS)": "its pre_tokenizer is 'Split', not 'ByteLevel'",
+    "CharTokenizer.from_json('{\"characters\": 3}')": "lacks the field 'characters'",
+    'tokenizer_from_json(\'{"characters": ""}\')': "must have at least one character",
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused(case):
-    call, message = REFUSED[case]
-    with pytest.raises(ValueError, match=message):
-        call()
+@pytest.mark.parametrize("call", REFUSED)
+def test_what_is_refused(call):
+    with pytest.raises(ValueError, match=re.escape(REFUSED[call])):
+        eval(call)

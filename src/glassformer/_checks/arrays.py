@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from glassformer._checks.numbers import Shape
+from glassformer._checks.numbers import Shape, equal
 
 
 def dtype_of(array: Any) -> str:
@@ -64,6 +64,14 @@ def _unravel(flat: int, shape: Shape) -> Shape:
         flat, along = divmod(flat, size)
         index.append(along)
     return tuple(reversed(index))
+
+
+def vectors(name: str, array: Any, size_name: str, size: int, last: str = "") -> None:
+    """Checks that `array` holds floating-point vectors of that size, and has the axes that `last` lists."""
+    floats(name, array)
+    if last:
+        axes(name, array, last)
+    equal(f"{name}.shape[-1]", array.shape[-1], size_name, size)
 
 
 def axes(name: str, array: Any, last: str) -> None:

@@ -11,6 +11,7 @@ from glassformer._checks.arrays import (
     integers,
     kind_of,
     places,
+    some,
 )
 from glassformer._checks.numbers import Shape, equal, shown, whole
 
@@ -124,6 +125,16 @@ def score_bias_fits(array: Any, scores: Shape) -> None:
     if array is not None:
         floats("score_bias", array)
         broadcasts("score_bias", array, scores)
+
+
+def loss(logits: Any, targets: Any, ignore_index: int) -> None:
+    """Checks that there is a target for every row of logits, and that at least one of them counts."""
+    floats("logits", logits)
+    integers("targets", targets)
+    equal("targets.shape", tuple(targets.shape), "logits.shape[:-1]", tuple(logits.shape[:-1]))
+    counted = targets != ignore_index
+    some("targets", counted, f"other than ignore_index={ignore_index}")
+    indices("targets", targets, "vocab_size", logits.shape[-1], among=counted)
 
 
 def model_inputs(

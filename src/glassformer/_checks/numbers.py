@@ -40,11 +40,11 @@ def whole(name: str, value: Any, *, at_least: int = 1) -> None:
         raise ValueError(f"{name}={said} must be at most {LARGEST_WHOLE}")
 
 
-def even(name: str, value: Any, why: str) -> None:
-    """Checks that `value` is a positive whole number divisible by two; `why` ends the message."""
+def even(name: str, value: Any) -> None:
+    """Checks that `value` dimensions can be cut into pairs."""
     whole(name, value)
     if value % 2:
-        raise ValueError(f"{name}={value} is odd: {why}")
+        raise ValueError(f"{name}={value} is odd: sines and cosines come in pairs of dimensions")
 
 
 def divisible(name: str, value: Any, by_name: str, by: Any) -> None:

@@ -1,7 +1,11 @@
-"""The Transformer in PyTorch, one concept per file. `glassformer.scratch` is its NumPy twin, with the same names."""
+"""The Transformer in PyTorch, one concept per file. `glassformer.scratch` is its NumPy twin, with the same names.
 
+What a docstring calls "as `scratch.softmax`" is explained by `help(glassformer.scratch.softmax)`: what it computes,
+its shapes, its source, and what it raises. The docstrings here add what differs.
+"""
+
+from glassformer.nn import attention, positions
 from glassformer.nn.attention import (
-    MultiHeadAttention,
     causal_mask,
     merge_heads,
     repeat_heads,
@@ -25,22 +29,41 @@ from glassformer.nn.head import Pooler, Unembedding
 from glassformer.nn.linear import Linear
 from glassformer.nn.loss import cross_entropy
 from glassformer.nn.model import Stack, Transformer
+from glassformer.nn.multi_head import MultiHeadAttention
 from glassformer.nn.norm import LayerNorm, RMSNorm, SigmaNorm
 from glassformer.nn.positions import (
-    AlibiPositions,
     LearnedPositions,
     NoPositions,
-    RotaryPositions,
     SinusoidalPositions,
+    frequencies,
+    sinusoidal,
+)
+from glassformer.nn.relative import (
+    AlibiPositions,
     T5Positions,
     alibi_slopes,
-    frequencies,
     relative_positions,
+    t5_bucket,
+)
+from glassformer.nn.rotary import (
+    RotaryPositions,
     rotate,
     rotation_angles,
-    sinusoidal,
     stretch,
-    t5_bucket,
+)
+
+# Readers' own files may import these from where they were before
+vars(attention).update(MultiHeadAttention=MultiHeadAttention)
+vars(positions).update(
+    AlibiPositions=AlibiPositions,
+    RotaryPositions=RotaryPositions,
+    T5Positions=T5Positions,
+    alibi_slopes=alibi_slopes,
+    relative_positions=relative_positions,
+    rotate=rotate,
+    rotation_angles=rotation_angles,
+    stretch=stretch,
+    t5_bucket=t5_bucket,
 )
 
 __all__ = [

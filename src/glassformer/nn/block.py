@@ -1,18 +1,16 @@
-"""The Transformer block: attention, then a feed-forward network, each added to the residual stream.
-
-The axes: B batch, T positions, D d_model, S positions of the encoder's output.
-"""
+"""The Transformer block in PyTorch; `scratch.block` explains it and the axes."""
 
 import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
-from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.cache import KeyValueCache
+from glassformer.nn.encodings import position_encoding_of
 from glassformer.nn.feedforward import FeedForward
+from glassformer.nn.multi_head import MultiHeadAttention
 from glassformer.nn.norm import LayerNorm, RMSNorm, SigmaNorm
-from glassformer.nn.positions import NoPositions, position_encoding_of
+from glassformer.nn.positions import NoPositions
 from glassformer.trace import see
 
 NORMS = {"layernorm": LayerNorm, "layernorm_sigma": SigmaNorm, "rmsnorm": RMSNorm}
@@ -24,16 +22,7 @@ def norm_of(config: ModelConfig, dtype: torch.dtype) -> LayerNorm | RMSNorm:
 
 
 class Block(nn.Module):
-    """Two sublayers, self-attention and feed-forward, with cross-attention between them if `crossing`.
-
-    Each sublayer reads the stream and adds to it. Pre-norm computes x +
-    sublayer(norm(x)), so the stream itself is never normalized. Post-norm, as in
-    2017, computes norm(x + sublayer(x)).
-
-    Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1;
-    pre-norm: Radford et al. 2019, "Language Models are Unsupervised Multitask
-    Learners", section 2.3. Derived in chapter 07, its gradient in 09.
-    """
+    """As `scratch.Block`, in PyTorch."""
 
     def __init__(
         self,
@@ -99,11 +88,7 @@ class Block(nn.Module):
         memory_mask: Bool[Tensor, "..."] | None = None,
         memory_cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "*B T D"]:
-        """Maps x (..., T, D) to (..., T, D).
-
-        `position_ids`, `mask`, `score_bias` and `cache` go to self-attention;
-        arguments that begin with `memory` go to cross-attention.
-        """
+        """As `scratch.Block.forward`."""
 
         def attend(x: Float[Tensor, "*B T D"]) -> Float[Tensor, "*B T D"]:
             return self.attention(

@@ -1,9 +1,4 @@
-"""The key–value cache: keeps the keys and values of past positions, so that each is computed only once.
-
-Under a causal mask a position never sees what comes after it, so its keys and
-values stay the same while the text grows, and only those of the new token have to
-be computed.
-"""
+"""The key–value cache in PyTorch; `scratch.cache` says why there is one."""
 
 import torch
 from jaxtyping import Float, Integer
@@ -14,14 +9,7 @@ from glassformer import _checks as checks
 
 
 class KeyValueCache:
-    """The keys and values of one attention layer, in arrays allocated once: (B, G, capacity, K) each.
-
-    Derived in chapter 11.
-
-    Raises:
-        ValueError: a size is below 1, or the appended arrays have another shape
-            or do not fit.
-    """
+    """As `scratch.KeyValueCache`, in PyTorch, on any device."""
 
     def __init__(
         self,
@@ -68,14 +56,7 @@ class KeyValueCache:
 
 
 class ModelCache:
-    """A `KeyValueCache` for every block of a decoder, and the positions it holds.
-
-    If the decoder attends to an encoder's output, each block has a second cache
-    for the keys and values of that output. It is filled when the output is first
-    read, and never changes.
-
-    Derived in chapter 11.
-    """
+    """As `scratch.ModelCache`, in PyTorch."""
 
     def __init__(self, blocks: list[KeyValueCache]) -> None:
         self.blocks = blocks
@@ -152,13 +133,7 @@ class ModelCache:
         return cache
 
     def reorder(self, rows: ArrayLike) -> None:
-        """Replaces row i of the batch by the former row rows[i], in every block.
-
-        Raises:
-            ValueError: an entry of `rows` is not a row of the batch, or `rows`
-                does not have one entry per row.
-            TypeError: `rows` is not integers.
-        """
+        """As `scratch.ModelCache.reorder`."""
         rows = torch.as_tensor(rows, device=self.blocks[0].keys.device)
         batch_size = len(self.blocks[0].keys)
         checks.one_axis("rows", rows, length=batch_size)

@@ -9,19 +9,7 @@ from glassformer.nn.linear import normal
 
 
 class TokenEmbedding(nn.Module):
-    """Looks up one learned vector for each token id.
-
-    `weight` (V, D) is initialized from a normal distribution with standard
-    deviation 0.02, as in GPT.
-
-    Source: Radford et al. 2018, "Improving Language Understanding by Generative
-    Pre-Training". Derived in chapter 02, its gradient in 09.
-
-    Raises:
-        ValueError: `vocab_size` or `d_model` is below 1; an id is outside 0..V-1
-            (the message names the first).
-        TypeError: the ids are not integers.
-    """
+    """As `scratch.TokenEmbedding`, in PyTorch; ids are not checked while torch compiles."""
 
     def __init__(
         self,

@@ -1,7 +1,4 @@
-"""The feed-forward network: widens each position's vector, applies a nonlinearity, and maps it back.
-
-The axes: T positions, D d_model, F d_ff.
-"""
+"""The feed-forward network in PyTorch; `scratch.feedforward` explains it and the axes."""
 
 from collections.abc import Callable
 
@@ -25,32 +22,17 @@ def relu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
 
 
 def gelu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-    """Exact GELU: x · Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the probability that a normal number is below x.
-
-    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units". Derived in
-    chapter 06.
-    """
+    """As `scratch.gelu`, in PyTorch."""
     return functional.gelu(x)
 
 
 def gelu_tanh(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-    """GELU with Φ approximated by a tanh: x · (1 + tanh(√(2/π) · (x + 0.044715x³))) / 2.
-
-    GPT-2 uses this version. Since (1 + tanh(u)) / 2 = σ(2u), it is x times a
-    sigmoid.
-
-    Source: Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2.
-    Derived in chapter 06.
-    """
+    """As `scratch.gelu_tanh`, in PyTorch."""
     return functional.gelu(x, approximate="tanh")
 
 
 def silu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-    """Returns x · σ(x), also called Swish, where σ is the `sigmoid`.
-
-    Source: Elfwing et al. 2017, "Sigmoid-Weighted Linear Units". Derived in
-    chapter 06.
-    """
+    """As `scratch.silu`, in PyTorch."""
     return functional.silu(x)
 
 
@@ -73,32 +55,13 @@ ACTIVATIONS = {
 
 @lookup
 def activation_of(feedforward: str) -> Callable[[Tensor], Tensor]:
-    """Returns the activation that a feed-forward network of that name applies between its linear maps.
-
-    Raises:
-        ValueError: no feed-forward network has that name.
-    """
+    """As `scratch.feedforward.activation_of`, in PyTorch."""
     checks.one_of("activation", feedforward, ACTIVATIONS)
     return ACTIVATIONS[feedforward]
 
 
 class FeedForward(nn.Module):
-    """activation(x @ W_up) @ W_down; or gated, (activation(x @ W_gate) * (x @ W_up)) @ W_down.
-
-    `W_up` and `W_gate` map d_model to the wider d_ff, and `W_down` maps back.
-    `activation` is "relu", "gelu" or "gelu_tanh", or a gated one: "swiglu",
-    "geglu" or "geglu_tanh". `dropout` is the fraction of the output that is
-    dropped in training.
-
-    Source: Vaswani et al. 2017, "Attention Is All You Need", equation 2; gated:
-    Shazeer 2020, "GLU Variants
-    Improve Transformer". Derived in chapter 06, its gradient in 09.
-
-    Raises:
-        ValueError: a size is below 1, `activation` is none of these, or the last
-            axis of x is not `d_model`.
-        TypeError: x is not floating-point.
-    """
+    """As `scratch.FeedForward`, in PyTorch."""
 
     def __init__(
         self,

@@ -13,22 +13,7 @@ from glassformer.nn.linear import Linear, normal
 
 
 class Unembedding(nn.Module):
-    """The head of a language model: logits, one for each entry of the vocabulary.
-
-    If untied, it has its own `weight` (D, V). If tied, it uses the embedding's
-    weight, transposed, so that the same vector serves to read a token and to
-    predict it. BERT's head first applies a `transform`: a linear map, an
-    activation and a norm. There can be a `bias` (V), and `head_scale` multiplies
-    the input.
-
-    Source: tied: Press and Wolf 2017, "Using the Output Embedding to Improve
-    Language Models"; the transform: Devlin et al. 2019, "BERT", and its code.
-    Derived in chapter 08, its gradient in 09.
-
-    Raises:
-        ValueError: the last axis of x is not d_model.
-        TypeError: x is not floating-point.
-    """
+    """As `scratch.Unembedding`, in PyTorch."""
 
     def __init__(
         self,
@@ -60,12 +45,8 @@ class Unembedding(nn.Module):
     def forward(
         self, x: Float[Tensor, "*B D"], embedding: TokenEmbedding
     ) -> Float[Tensor, "*B V"]:
-        """Maps x (..., D) to logits (..., V).
-
-        If the two are tied, the weight is that of `embedding`.
-        """
-        checks.floats("x", x)
-        checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
+        """As `scratch.Unembedding.forward`."""
+        checks.vectors("x", x, "d_model", self.d_model)
         if self.transform is not None:
             x = self.norm(self.activate(self.transform(x)))
         # (D, V)
@@ -75,15 +56,7 @@ class Unembedding(nn.Module):
 
 
 class Pooler(nn.Module):
-    """BERT's summary of a text: a linear map and tanh of the final state of its first position.
-
-    Source: Devlin et al. 2019, "BERT", section 3, and its code. Derived in
-    chapter 12.
-
-    Raises:
-        ValueError: the last axis of x is not d_model.
-        TypeError: x is not floating-point.
-    """
+    """As `scratch.Pooler`, in PyTorch."""
 
     def __init__(
         self,

@@ -11,19 +11,7 @@ Shape = tuple[int, ...]
 
 
 class Linear(nn.Module):
-    """Computes x @ weight + bias, for each row of x separately.
-
-    `weight` (n_in, n_out) is initialized from a normal distribution with variance
-    1/n_in, so the output has about the same variance as the input; `bias`
-    (n_out), if there is one, starts at 0. (torch's own Linear stores the
-    transposed weight, (n_out, n_in).)
-
-    Derived in chapter 06, its gradient in 09.
-
-    Raises:
-        ValueError: a size is below 1, or the last axis of x is not n_in.
-        TypeError: x is not floating-point.
-    """
+    """As `scratch.Linear`; torch's own stores the transposed weight, (n_out, n_in)."""
 
     def __init__(
         self,
@@ -45,8 +33,7 @@ class Linear(nn.Module):
 
     def forward(self, x: Float[Tensor, "*B n_in"]) -> Float[Tensor, "*B n_out"]:
         """Maps x (..., n_in) to (..., n_out)."""
-        checks.floats("x", x)
-        checks.equal("x.shape[-1]", x.shape[-1], "n_in", self.n_in)
+        checks.vectors("x", x, "n_in", self.n_in)
         # Torch expects the transposed weight
         return functional.linear(x, self.weight.T, self.bias)
 
@@ -57,11 +44,7 @@ def normal(
     shape: Shape,
     dtype: torch.dtype,
 ) -> nn.Parameter:
-    """Draws an initial weight from a normal distribution with mean 0 and that standard deviation.
-
-    Returns zeros if `generator` is None, because weights that are about to be
-    loaded need not be drawn.
-    """
+    """As `scratch.layer.normal`, in PyTorch."""
     if generator is None:
         return nn.Parameter(torch.zeros(shape, dtype=dtype))
     drawn = torch.randn(shape, generator=generator, dtype=dtype)

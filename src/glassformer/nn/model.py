@@ -1,8 +1,4 @@
-"""The whole machine: embeddings, stacks of blocks and a head. Three families use the same parts.
-
-The axes: B batch, T positions, S positions of the source, D d_model, V
-vocabulary.
-"""
+"""The whole machine in PyTorch; `scratch.model` explains it and the axes."""
 
 from typing import Any
 
@@ -16,19 +12,13 @@ from glassformer.nn.attention import window_mask
 from glassformer.nn.block import Block, norm_of
 from glassformer.nn.cache import KeyValueCache, ModelCache
 from glassformer.nn.embedding import TokenEmbedding
+from glassformer.nn.encodings import position_encoding_of
 from glassformer.nn.head import Pooler, Unembedding
-from glassformer.nn.positions import position_encoding_of
 from glassformer.trace import enter, see
 
 
 class Stack(nn.Module):
-    """A sequence of blocks, with positions added before the first and, for pre-norm blocks, a norm after the last.
-
-    An encoder's stack is not causal; a decoder's is. With `crossing`, each block
-    also attends to an encoder's output.
-
-    Derived in chapter 08, its gradient in 09.
-    """
+    """As `scratch.Stack`, in PyTorch."""
 
     def __init__(
         self,
@@ -69,11 +59,7 @@ class Stack(nn.Module):
         memory_mask: Bool[Tensor, "*B S"] | None = None,
         cache: ModelCache | None = None,
     ) -> Float[Tensor, "*B T D"]:
-        """Maps token vectors (..., T, D) to final states (..., T, D).
-
-        The masks (B, S) mark the real positions; the stack applies its causal
-        mask and its sliding window by itself.
-        """
+        """As `scratch.Stack.forward`."""
         if position_ids is None:
             position_ids = torch.arange(x.shape[-2], device=x.device)
             if cache is not None:
@@ -143,20 +129,7 @@ def _for_all_queries(
 
 
 class Transformer(nn.Module):
-    """A Transformer, built as its configuration describes.
-
-    A decoder continues a text: every position sees the ones before it. An encoder
-    reads a text: every position sees all the others. An encoder–decoder does
-    both: its decoder continues one text and attends to the encoder's output for
-    another, the source. All use the same blocks and one token embedding.
-
-    Source: Vaswani et al. 2017, "Attention Is All You Need"; decoder: Radford et
-    al. 2018; encoder: Devlin et al. 2019. Derived in chapter 08, the families in
-    chapter 12, its gradient in 09.
-
-    Raises:
-        TypeError: `config` is not a ModelConfig.
-    """
+    """As `scratch.Transformer`, in PyTorch."""
 
     def __init__(
         self,
@@ -202,11 +175,7 @@ class Transformer(nn.Module):
         ids: Integer[Tensor, "*B T"],
         **inputs: Any,
     ) -> Float[Tensor, "*B T V"]:
-        """Maps ids (..., T) to logits (..., T, V).
-
-        A model without a head returns its final states (..., T, D). `inputs` are
-        those of `hidden`; see there for the rules.
-        """
+        """As `scratch.Transformer.forward`."""
         hidden = self.hidden(ids, **inputs)
         if self.unembedding is None:
             return hidden
@@ -226,19 +195,7 @@ class Transformer(nn.Module):
         source_mask: Bool[Tensor, "*B S"] | None = None,
         cache: ModelCache | None = None,
     ) -> Float[Tensor, "*B T D"]:
-        """Maps ids (..., T) to final states (..., T, D), which `head` maps to logits.
-
-        `mask` (..., S) is True at real tokens and False at padding; with a cache
-        it covers all cached and new positions. `position_ids` is (T,) or (B, T),
-        by default 0..T-1 or, with a cache, the positions that follow. An
-        encoder–decoder takes either `source`, the ids to read, or `memory`, the
-        output of `encode` for them, with `source_mask` for their padding. With a
-        `cache`, `ids` holds only the new ids.
-
-        Raises:
-            ValueError: an input does not fit the family, the sizes or the cache.
-            TypeError: ids are not integers, or a mask is not boolean.
-        """
+        """As `scratch.Transformer.hidden`."""
         checks.model_inputs(
             self.config,
             ids,
@@ -266,20 +223,12 @@ class Transformer(nn.Module):
         )
 
     def head(self, hidden: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
-        """Maps final states (..., D) to logits (..., V).
-
-        Raises:
-            ValueError: the model has no head.
-        """
+        """As `scratch.Transformer.head`."""
         checks.has_part("head", self.unembedding)
         return self.unembedding(hidden, self.token_embedding)
 
     def pool(self, hidden: Float[Tensor, "*B T D"]) -> Float[Tensor, "*B D"]:
-        """Maps final states (..., T, D) to one vector for the text, (..., D).
-
-        Raises:
-            ValueError: the model has no pooler.
-        """
+        """As `scratch.Transformer.pool`."""
         checks.has_part("pooler", self.pooler)
         return self.pooler(hidden)
 
@@ -289,21 +238,13 @@ class Transformer(nn.Module):
         *,
         mask: Bool[Tensor, "*B S"] | None = None,
     ) -> Float[Tensor, "*B S D"]:
-        """Maps ids (..., S) to the final states of the encoder, (..., S, D).
-
-        Raises:
-            ValueError: the model has no encoder, or an input does not fit.
-        """
+        """As `scratch.Transformer.encode`."""
         checks.has_part("encoder", self.encoder)
         checks.text_to_read(self.config, source, mask, "mask")
         return self._encode(source, mask=mask)
 
     def new_cache(self, batch_size: int, length: int) -> ModelCache:
-        """Returns an empty cache for `batch_size` texts of up to `length` positions.
-
-        Raises:
-            ValueError: the model has no decoder, or a size is below 1.
-        """
+        """As `scratch.Transformer.new_cache`."""
         checks.has_part("decoder", self.decoder)
         config, weight = self.config, self.token_embedding.weight
         return ModelCache(

@@ -5,8 +5,8 @@ nn.Module), every backward pass (autograd), `Dropout`, `AdamW`, `Muon` and
 `clip_gradients`.
 """
 
+from glassformer.scratch import attention, positions
 from glassformer.scratch.attention import (
-    MultiHeadAttention,
     causal_mask,
     merge_heads,
     repeat_heads,
@@ -34,6 +34,7 @@ from glassformer.scratch.layer import Layer
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.loss import cross_entropy, cross_entropy_backward
 from glassformer.scratch.model import Stack, Transformer
+from glassformer.scratch.multi_head import MultiHeadAttention
 from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
 from glassformer.scratch.optimizer import (
     AdamW,
@@ -42,20 +43,38 @@ from glassformer.scratch.optimizer import (
     orthogonalized,
 )
 from glassformer.scratch.positions import (
-    AlibiPositions,
     LearnedPositions,
     NoPositions,
-    RotaryPositions,
     SinusoidalPositions,
+    frequencies,
+    sinusoidal,
+)
+from glassformer.scratch.relative import (
+    AlibiPositions,
     T5Positions,
     alibi_slopes,
-    frequencies,
     relative_positions,
+    t5_bucket,
+)
+from glassformer.scratch.rotary import (
+    RotaryPositions,
     rotate,
     rotation_angles,
-    sinusoidal,
     stretch,
-    t5_bucket,
+)
+
+# Readers' own files may import these from where they were before
+vars(attention).update(MultiHeadAttention=MultiHeadAttention)
+vars(positions).update(
+    AlibiPositions=AlibiPositions,
+    RotaryPositions=RotaryPositions,
+    T5Positions=T5Positions,
+    alibi_slopes=alibi_slopes,
+    relative_positions=relative_positions,
+    rotate=rotate,
+    rotation_angles=rotation_angles,
+    stretch=stretch,
+    t5_bucket=t5_bucket,
 )
 
 __all__ = [

@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from glassformer.config import ModelConfig
-from glassformer.scratch.attention import MultiHeadAttention
 from glassformer.scratch.cache import KeyValueCache
+from glassformer.scratch.encodings import position_encoding_of
 from glassformer.scratch.feedforward import FeedForward
 from glassformer.scratch.layer import Layer, Saved
+from glassformer.scratch.multi_head import MultiHeadAttention
 from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
-from glassformer.scratch.positions import NoPositions, position_encoding_of
+from glassformer.scratch.positions import NoPositions
 from glassformer.shapes import Bool, Float, Integer
 from glassformer.trace import see
 

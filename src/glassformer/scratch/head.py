@@ -64,8 +64,7 @@ class Unembedding(Layer):
 
         If the two are tied, the weight is that of `embedding`.
         """
-        checks.floats("x", x)
-        checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
+        checks.vectors("x", x, "d_model", self.d_model)
         if self.transform is not None:
             wide = self.transform(x, saved)
             save_for_backward(saved, wide)

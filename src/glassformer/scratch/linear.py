@@ -42,8 +42,7 @@ class Linear(Layer):
         self, x: Float[np.ndarray, "*B n_in"], saved: Saved | None = None
     ) -> Float[np.ndarray, "*B n_out"]:
         """Maps x (..., n_in) to (..., n_out)."""
-        checks.floats("x", x)
-        checks.equal("x.shape[-1]", x.shape[-1], "n_in", self.n_in)
+        checks.vectors("x", x, "n_in", self.n_in)
         # One large product is faster than many small ones
         rows = x.reshape(-1, self.n_in)
         save_for_backward(saved, rows, x.shape)

@@ -16,9 +16,9 @@ from glassformer.scratch.block import Block, norm_of
 from glassformer.scratch.cache import KeyValueCache, ModelCache
 from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.embedding import TokenEmbedding
+from glassformer.scratch.encodings import position_encoding_of
 from glassformer.scratch.head import Pooler, Unembedding
 from glassformer.scratch.layer import Layer, Saved, plus, save_for_backward
-from glassformer.scratch.positions import position_encoding_of
 from glassformer.shapes import Bool, Float, Integer
 from glassformer.trace import enter, see
 

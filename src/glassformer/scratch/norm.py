@@ -36,8 +36,7 @@ class LayerNorm(Layer):
         self, x: Float[np.ndarray, "*B D"], saved: Saved | None = None
     ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., D) to (..., D)."""
-        checks.floats("x", x)
-        checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
+        checks.vectors("x", x, "d_model", self.d_model)
         centred = x - _mean(x)
         inverse = 1 / np.sqrt(_mean_square(centred) + self.eps)  # (..., 1)
         standard = centred * inverse
@@ -69,8 +68,7 @@ class SigmaNorm(LayerNorm):
         self, x: Float[np.ndarray, "*B D"], saved: Saved | None = None
     ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., D) to (..., D)."""
-        checks.floats("x", x)
-        checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
+        checks.vectors("x", x, "d_model", self.d_model)
         centred = x - _mean(x)
         # A root has no slope at 0: if all features are equal, use the smallest
         # number
@@ -117,8 +115,7 @@ class RMSNorm(Layer):
         self, x: Float[np.ndarray, "*B D"], saved: Saved | None = None
     ) -> Float[np.ndarray, "*B D"]:
         """Maps x (..., D) to (..., D)."""
-        checks.floats("x", x)
-        checks.equal("x.shape[-1]", x.shape[-1], "d_model", self.d_model)
+        checks.vectors("x", x, "d_model", self.d_model)
         inverse = 1 / np.sqrt(_mean_square(x) + self.eps)  # (..., 1)
         standard = x * inverse
         save_for_backward(saved, standard, inverse)

@@ -6,7 +6,7 @@ Axis: H heads.
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.scratch.positions import alibi_slopes
+from glassformer.scratch.relative import alibi_slopes
 
 
 def _slopes(heads: int) -> list[float]:

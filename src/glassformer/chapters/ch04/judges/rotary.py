@@ -10,7 +10,7 @@ import numpy as np
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import expect, expect_shape
 from glassformer.exercises.material import numbers
-from glassformer.scratch.positions import rotate, rotation_angles
+from glassformer.scratch.rotary import rotate, rotation_angles
 from glassformer.shapes import Float
 
 from .rotations import EAST, NORTH, SECOND_PAIR, add_wrong_frequencies, pair_frequencies, turned_rows

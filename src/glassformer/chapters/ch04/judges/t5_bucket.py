@@ -9,7 +9,7 @@ import numpy as np
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import expect, expect_shape
-from glassformer.scratch.positions import t5_bucket
+from glassformer.scratch.relative import t5_bucket
 
 
 def _short(relative_positions, *, bidirectional, n_buckets=32, max_distance=128):

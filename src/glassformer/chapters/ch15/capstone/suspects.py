@@ -9,7 +9,8 @@ import numpy as np
 
 from glassformer import bugs, scratch
 from glassformer.config import ModelConfig
-from glassformer.scratch import attention, positions
+from glassformer.scratch import attention
+from glassformer.scratch import rotary as positions
 
 from . import changes
 

@@ -1,0 +1,226 @@
+"""Multi-head attention, the layer, in PyTorch."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Integer
+from torch import Tensor, nn
+from torch.nn import functional
+
+from glassformer import _checks as checks
+from glassformer.config import ATTENTION_BIASES
+from glassformer.nn.attention import (
+    causal_mask,
+    merge_heads,
+    repeat_heads,
+    scaled_dot_product_attention,
+    split_heads,
+)
+from glassformer.nn.cache import KeyValueCache
+from glassformer.nn.linear import Linear, plus
+from glassformer.nn.norm import RMSNorm
+from glassformer.nn.positions import NoPositions
+from glassformer.trace import enter_sublayer, see, trace, tracing
+
+
+class MultiHeadAttention(nn.Module):
+    """As `scratch.MultiHeadAttention`; attends in one kernel of torch unless a trace is open."""
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        n_kv_heads: int | None = None,
+        d_head: int | None = None,
+        position_encoding: NoPositions | None = None,
+        causal: bool = False,
+        bias: str = "none",
+        qk_norm: bool = False,
+        norm_eps: float = 1e-5,
+        scale: float | None = None,
+        dropout: float = 0.0,
+        generator: torch.Generator | None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        if d_head is None:
+            checks.divisible("d_model", d_model, "n_heads", n_heads)
+            d_head = d_model // n_heads
+        n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+        checks.divisible("n_heads", n_heads, "n_kv_heads", n_kv_heads)
+        checks.one_of("bias", bias, ATTENTION_BIASES)
+        self.d_model, self.d_head = d_model, d_head
+        self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
+        self.causal, self.scale = causal, scale
+        self.position_encoding = (
+            NoPositions() if position_encoding is None else position_encoding
+        )
+        for name, size in (("n_heads", n_heads), ("d_head", d_head)):
+            checks.equal(
+                f"position_encoding.{name}",
+                getattr(self.position_encoding, name, size),
+                name,
+                size,
+            )
+
+        init_kwargs = {"generator": generator, "dtype": dtype}
+        self.W_q = Linear(
+            d_model, n_heads * d_head, bias=bias != "none", **init_kwargs
+        )
+        self.W_k = Linear(
+            d_model, n_kv_heads * d_head, bias=bias != "none", **init_kwargs
+        )
+        self.W_v = Linear(
+            d_model, n_kv_heads * d_head, bias=bias != "none", **init_kwargs
+        )
+        self.W_o = Linear(
+            n_heads * d_head, d_model, bias=bias == "all", **init_kwargs
+        )
+        self.norm_q = (
+            RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
+        )
+        self.norm_k = (
+            RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "*B T D"],
+        *,
+        memory: Float[Tensor, "*B S D"] | None = None,
+        position_ids: Integer[Tensor, "..."] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        score_bias: Float[Tensor, "..."] | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Float[Tensor, "*B T D"]:
+        """As `scratch.MultiHeadAttention.forward`."""
+        checks.vectors("x", x, "d_model", self.d_model, "T, D")
+        enter_sublayer("attention" if memory is None else "cross-attention")
+
+        # Project, and apply the positions
+        q = self._heads(x, self.W_q, self.norm_q)  # (..., H, T, K)
+        if memory is None:
+            k = self._heads(x, self.W_k, self.norm_k)  # (..., G, T, K)
+            v = self._heads(x, self.W_v, None)
+            position_ids = self._default_positions(x, position_ids, cache)
+            q = self.position_encoding.rotate(q, position_ids)
+            k = self.position_encoding.rotate(k, position_ids)
+            if cache is not None:
+                k, v = cache.append(k, v)  # (..., G, S, K)
+            own_score_bias = self._own_score_bias(position_ids, cache)
+        else:
+            k, v = self._of_memory(memory, cache)
+            own_score_bias = None
+        sharing = self.n_heads // self.n_kv_heads
+        k = repeat_heads(k, sharing)  # (..., H, S, K)
+        v = repeat_heads(v, sharing)
+        see(q=q, k=k, v=v)
+
+        # Score, mask, and mix
+        checks.score_bias_fits(score_bias, (*q.shape[:-1], k.shape[-2]))
+        options = {
+            "mask": mask,
+            "causal": self.causal,
+            "score_bias": plus(score_bias, own_score_bias),
+            "scale": self.scale,
+        }
+        # In one kernel; but step by step if a trace is open, because it needs the
+        # weights
+        attend = (
+            scaled_dot_product_attention if tracing() else _attend_in_one_piece
+        )
+        mixed, _ = attend(q, k, v, **options)
+
+        # Merge
+        y = self.dropout(self.W_o(merge_heads(mixed)))
+        see(write=y)
+        return y
+
+    def attention_weights(
+        self, x: Float[Tensor, "*B T D"], **inputs: Any
+    ) -> Float[Tensor, "*B H T S"]:
+        """As `scratch.MultiHeadAttention.attention_weights`."""
+        with trace() as seen:
+            self(x, **inputs)
+        return seen.arrays("weights")[-1]
+
+    def _heads(
+        self,
+        x: Float[Tensor, "*B T D"],
+        W: Linear,
+        norm: RMSNorm | None,
+    ) -> Float[Tensor, "*B H T K"]:
+        """Maps x through W, splits the result into heads and applies the norm, if there is one."""
+        heads = split_heads(W(x), W.n_out // self.d_head)
+        return heads if norm is None else norm(heads)
+
+    # For caches, cross-attention and positions given by the caller
+
+    def _default_positions(
+        self,
+        x: Float[Tensor, "*B T D"],
+        position_ids: Integer[Tensor, "..."] | None,
+        cache: KeyValueCache | None,
+    ) -> Integer[Tensor, "..."]:
+        """Returns the position of each row of x: by default 0..T-1, or those after the cached ones."""
+        *B, T, _ = x.shape
+        if position_ids is None:
+            past = 0 if cache is None else cache.length
+            return torch.arange(past, past + T, device=x.device)
+        checks.places("position_ids", position_ids, tuple(B), T)
+        return position_ids
+
+    def _of_memory(
+        self,
+        memory: Float[Tensor, "*B S D"],
+        cache: KeyValueCache | None,
+    ) -> tuple[Float[Tensor, "*B G S K"], Float[Tensor, "*B G S K"]]:
+        """Returns the keys and values of an encoder's output; it never changes, so they are cached."""
+        if cache is not None and cache.length:
+            return cache.keys, cache.values
+        k = self._heads(memory, self.W_k, self.norm_k)
+        v = self._heads(memory, self.W_v, None)
+        return (k, v) if cache is None else cache.append(k, v)
+
+    def _own_score_bias(
+        self,
+        position_ids: Integer[Tensor, "..."],
+        cache: KeyValueCache | None,
+    ) -> Float[Tensor, "..."] | None:
+        """Returns what the position encoding adds to the scores, or None."""
+        key_positions = position_ids
+        if cache is not None and self.position_encoding.acts_on == "scores":
+            key_positions = torch.arange(cache.length, device=position_ids.device)
+            n_cached = cache.length - position_ids.shape[-1]
+            if not torch.equal(position_ids, key_positions[n_cached:]):
+                raise ValueError(
+                    f"position_ids={position_ids.tolist()} do not follow "
+                    f"{n_cached} cached positions: to use others, pass score_bias"
+                )
+        return self.position_encoding.score_bias(position_ids, key_positions)
+
+
+def _attend_in_one_piece(
+    q: Float[Tensor, "*B T K"],
+    k: Float[Tensor, "*B S K"],
+    v: Float[Tensor, "*B S K"],
+    *,
+    mask: Bool[Tensor, "..."] | None,
+    causal: bool,
+    score_bias: Float[Tensor, "..."] | None,
+    scale: float | None,
+) -> tuple[Float[Tensor, "*B T K"], None]:
+    """Computes the same with torch's own kernel, which never stores the weights, so it cannot return them."""
+    checks.attention(q, k, v, mask, score_bias)
+    if causal and q.shape[-2] > 1:
+        past = causal_mask(q.shape[-2], k.shape[-2]).to(q.device)
+        mask = past if mask is None else mask & past
+    if score_bias is not None:
+        bias = score_bias.to(q.dtype)
+        mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
+    mixed = functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, scale=scale
+    )
+    return mixed, None
