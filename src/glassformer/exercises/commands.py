@@ -130,7 +130,7 @@ def progress(chapter: Any = None) -> None:
         here = _here()
         shown = tuple(sorted(contents.pages(), key=lambda page: page.number != here))  # this notebook's first
     else:
-        asked = str.__str__(chapter) if isinstance(chapter, str) else ""
+        asked = chapter if isinstance(chapter, str) else ""
         try:
             shown = (contents.page(asked),)
         except ValueError:
@@ -302,7 +302,7 @@ def _wrong_in_file(function: Any) -> list[tuple[str, str]]:
 
 def _prose(name: Any) -> Prose | None:
     """Returns the prose of the exercise with that name, or None."""
-    return prose_of(str.__str__(name)) if isinstance(name, str) else None
+    return prose_of(name) if isinstance(name, str) else None
 
 
 def _state(flags: dict[str, bool]) -> str:
@@ -360,7 +360,6 @@ def _unknown(name: Any, command: str) -> Panel:
                 if those
             ]
         return Panel(f"`{command}` needs the name of an exercise, in quotes", lines)
-    name = str.__str__(name) if isinstance(name, str) else name
     close = difflib.get_close_matches(name, catalogue(), n=3, cutoff=0.4) if isinstance(name, str) else []
     listed = ", ".join(f'`"{other}"`' for other in close)
     advice = f"Did you mean {listed}?" if close else "`progress()` lists all exercises."
