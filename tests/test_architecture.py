@@ -1,5 +1,6 @@
 """Tests that import-linter enforces the arrows between rooms: each is broken once, in memory."""
 
+import re
 import subprocess
 import sys
 from copy import deepcopy
@@ -37,41 +38,41 @@ def test_the_arrows_point_one_way(lint, graph, capsys):
     assert lint(graph) == 0, capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("importer", "imported"),
-    [
-        ("scratch.positions", "torch"),
-        ("scratch.attention", "glassformer.nn.attention"),
-        ("nn.attention", "glassformer.scratch"),
-        ("text", "torch"),
-        ("text", "glassformer.scratch.embedding"),
-        ("config", "glassformer.published"),
-        ("scratch.model", "glassformer.generate"),
-        ("generate.loop", "glassformer.exercises"),
-        ("huggingface.folders", "glassformer.generate"),
-        ("published", "torch"),
-        ("nn.embedding", "glassformer.widgets"),
-        ("_checks", "numpy"),
-        ("_checks", "glassformer.text"),
-        ("figures", "transformers"),
-        ("widgets", "glassformer.exercises"),
-        ("inside.lens", "torch"),
-        ("dates", "glassformer.tasks"),
-        ("train.trainer", "glassformer.experiments"),
-        ("shipped", "glassformer.train"),
-    ],
-)
-def test_a_broken_arrow_is_found(lint, graph, capsys, importer, imported):
-    broken, importer = deepcopy(graph), f"glassformer.{importer}"
-    assert importer in broken.modules
-    if imported not in broken.modules:  # a library that the package does not import yet
-        broken.add_module(imported, is_squashed=True)
-    broken.add_import(importer=importer, imported=imported, line_number=1, line_contents=f"import {imported}")
+BROKEN = [
+    ("scratch.positions", "torch"),
+    ("scratch.attention", "glassformer.nn.attention"),
+    ("nn.attention", "glassformer.scratch"),
+    ("text", "torch"),
+    ("text", "glassformer.scratch.embedding"),
+    ("config", "glassformer.published"),
+    ("scratch.model", "glassformer.generate"),
+    ("generate.loop", "glassformer.exercises"),
+    ("huggingface.folders", "glassformer.generate"),
+    ("published", "torch"),
+    ("nn.embedding", "glassformer.widgets"),
+    ("_checks", "numpy"),
+    ("_checks", "glassformer.text"),
+    ("figures", "transformers"),
+    ("widgets", "glassformer.exercises"),
+    ("inside.lens", "torch"),
+    ("dates", "glassformer.tasks"),
+    ("train.trainer", "glassformer.experiments"),
+    ("shipped", "glassformer.train"),
+]
+
+
+def test_every_broken_arrow_is_found(lint, graph, capsys):
+    broken = deepcopy(graph)
+    for importer, imported in BROKEN:
+        importer = f"glassformer.{importer}"
+        assert importer in broken.modules
+        if imported not in broken.modules:  # a library that the package does not import yet
+            broken.add_module(imported, is_squashed=True)
+        broken.add_import(importer=importer, imported=imported, line_number=1, line_contents="")
     assert lint(broken) == 1
-    said = capsys.readouterr().out
-    assert "Broken contracts" in said
-    assert importer in said
-    assert imported in said
+    said = re.sub(r"\s+", " ", capsys.readouterr().out)
+    missing = [pair for pair in BROKEN if f"glassformer.{pair[0]} -> {pair[1]} (l.1)" not in said]
+    assert missing == []
 
 
 def between_chapters(graph):
@@ -92,22 +93,18 @@ def test_chapters_share_nothing_but_the_judges_of_earlier_ones(graph):
     assert list(between_chapters(graph)) == []
 
 
-@pytest.mark.parametrize(
-    ("importer", "imported"),
-    [
-        ("ch03.judges.scores", "ch04.judges.rotary"),
-        ("ch06.judges.gelu", "ch05.norm_comparer"),
-        ("ch06.neuron_explorer", "ch05.judges.rms_norm"),
-        ("ch09.head_gradients", "ch03.attention_calculator"),
-        ("ch15.capstone.report", "ch14.judges.cover"),
-    ],
-)
-def test_an_arrow_between_chapters_is_found(graph, importer, imported):
-    broken = deepcopy(graph)
-    arrow = f"glassformer.chapters.{importer}", f"glassformer.chapters.{imported}"
-    assert set(arrow) <= broken.modules
-    broken.add_import(importer=arrow[0], imported=arrow[1], line_number=1, line_contents=f"import {arrow[1]}")
-    assert list(between_chapters(broken)) == [arrow]
+def test_an_arrow_between_chapters_is_found(graph):
+    start, broken = "glassformer.chapters", deepcopy(graph)
+    arrows = {
+        (f"{start}.ch03.judges.scores", f"{start}.ch04.judges.rotary"),
+        (f"{start}.ch06.judges.gelu", f"{start}.ch05.norm_comparer"),
+        (f"{start}.ch06.neuron_explorer", f"{start}.ch05.judges.rms_norm"),
+        (f"{start}.ch15.capstone.report", f"{start}.ch14.judges.cover"),
+    }
+    for importer, imported in arrows:
+        assert {importer, imported} <= broken.modules
+        broken.add_import(importer=importer, imported=imported, line_number=1, line_contents="")
+    assert set(between_chapters(broken)) == arrows
 
 
 def test_the_numpy_half_runs_without_torch():

@@ -90,18 +90,15 @@ def test_params_of_a_config_of_hugging_face(tmp_path):
         (["params", "gpt5"], "llama-2-70b"),
         (["params", "no.json"], "no.json is missing"),
         (["params", "meta-llama/no"], "meta-llama/no is neither a folder nor a .json file here, nor a"),
-        (["params", "tests"], "config.json is missing"),
         (
             ["trace", "gpt2", "--length", "2000"],
             "--length 2000 must be at least 1 and at most context_length=1024",
         ),
-        (["trace", "gpt2", "--length", "0"], "--length 0 must be at least 1"),
         (["trace", "llama-2-70b"], "llama-2-70b has 257 GiB of weights"),
         (["trace", "gpt2", "--layers", "0"], "n_layers=0 must be at least 1"),
         (["trace", "gpt2", "--layers", "1" + "0" * 12], "GiB of weights in float32"),
         (["generate", "./nowhere"], "is neither a folder nor"),
         (["generate", "--beams", "0"], "--beams=0 must be at least 1"),
-        (["generate", "--beams", "-2"], "--beams=-2 must be at least 1"),
         (["generate", "--beams", 10**12], "--beams 1000000000000 needs"),
         (["generate", "--n-new", 10**12, "--slide"], "--n-new 1000000000000 needs"),
         (["generate", "--seed", "-1"], "--seed=-1 must be at least 0"),
@@ -114,11 +111,7 @@ def test_params_of_a_config_of_hugging_face(tmp_path):
         (["train"], "Missing argument 'FOLDER'"),
         (["pärams"], "No such command 'pärams'"),
         (["params", ""], "Invalid value for 'MODEL': it is empty: give a path or a name"),
-        (["trace", ""], "Invalid value for 'MODEL': it is empty"),
-        (["generate", ""], "Invalid value for 'MODEL': it is empty"),
-        (["train", ""], "Invalid value for 'FOLDER': it is empty"),
         (["train", "none", "--text", ""], "Invalid value for '--text': '': it is empty"),
-        (["train", "none", "--recipe="], "Invalid value for '--recipe': '': it is empty"),
         (["train", "none", "--set", "data.text="], "text='' is empty: name a text file"),
     ],
 )
@@ -133,14 +126,9 @@ def test_errors_say_what_is_wrong_in_one_line(arguments, said):
     ("command", "instead"),
     [
         ("params HTTPS://huggingface.co/openai-community/gpt2", "the model's config.json or its folder"),
-        ("params https://example.org/config.json", "the model's config.json or its folder"),
-        ("trace huggingface.co/gpt2", "the model's config.json or its folder"),
         ("generate hf://openai-community/gpt2", "the folder with config.json and model.safetensors"),
-        ("generate https://example.org/config.json", "the folder with config.json and model.safetensors"),
-        ("generate https://example.org/model.safetensors", "a file or folder on this machine"),
         ("train file:///runs", "a file or folder on this machine"),
         ("train run --text www.example.org/mine.txt", "a file or folder on this machine"),
-        ("train run --recipe https://example.org/modern.toml", "a file or folder on this machine"),
         ("train run --set data.text=https://example.org/mine.txt", "a file or folder on this machine"),
     ],
 )
@@ -159,10 +147,7 @@ def test_a_web_address_is_called_one_and_nothing_is_downloaded(tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"\xff\xfe{\x00", "is in UTF-16"),
         (b'{"a": "\xe9"}', "is not in UTF-8: byte 7 is 0xe9"),
-        (b"\x1b[31m", "is not JSON"),
-        (b"[" * 100_000, "is nested deeper than 64"),
         (b'{"a\\u001b\\nb": 1}', "model_type is missing"),
         (b'{"context_length": 1, "a\\u001b\\nb": 1}', "has no field"),
     ],
@@ -193,12 +178,12 @@ def test_what_cannot_be_printed_is_told():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no such shell")
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-@pytest.mark.parametrize("arguments", ["", "params gpt2", "generate --n-new 2"])
+@pytest.mark.parametrize(
+    ("closed", "arguments"), [(">&-", "params gpt2"), (">&- 2>&-", "generate --n-new 2")]
+)
 def test_a_command_whose_output_is_closed(closed, arguments):
     ended = _with_closed(closed, *arguments.split())
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert (ended.stdout == "") == closed.startswith(">&-")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no such shell")
@@ -219,13 +204,6 @@ def _with_closed(closed, *arguments):
     """Runs a command in a shell that closes its output, its errors or both."""
     command = shlex.join([sys.executable, "-m", "glassformer", *map(str, arguments)])
     return subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, text=True, check=False)
-
-
-def test_a_file_that_is_no_config(tmp_path):
-    path = tmp_path / "mine.json"
-    path.write_text('{"vocab_size": 3}', encoding="utf-8")
-    output, status = run("params", path)
-    assert (status, "context_length" in output) == (2, True)
 
 
 @pytest.mark.parametrize("room", ["scratch", "nn"])
@@ -279,22 +257,11 @@ def test_generate_continues_the_prompt_alike_in_both_rooms(folder):
 @pytest.mark.skipif(os.name != "posix", reason="Windows has neither pipes nor links for everyone")
 def test_what_has_the_name_of_a_models_file_but_is_none(folder, tmp_path):
     for name, put, said in (
-        ("model.safetensors", Path.mkdir, "model.safetensors is a folder, not a file"),
         ("model.safetensors", os.mkfifo, "model.safetensors is not a file: it is a pipe or a device"),
         (
             "model.safetensors",
             lambda path: path.symlink_to("nowhere"),
             "is a link to something that is missing",
-        ),
-        (
-            "config.json",
-            lambda path: path.symlink_to("nowhere"),
-            "config.json is a link to something that is missing",
-        ),
-        (
-            "config.json",
-            lambda path: path.symlink_to(path),
-            "config.json is a link to something that is missing",
         ),
     ):
         place = tmp_path / "model"
@@ -375,7 +342,7 @@ def test_a_folder_of_the_name_of_a_model(tmp_path, monkeypatch, story):
     assert (status, output[:4]) == (0, "once")
 
 
-@pytest.mark.parametrize("name", ["my run", "dates", "-run", "m.safetensors", "in/dates", "$HOME"])
+@pytest.mark.parametrize("name", ["my run", "dates", "-run"])
 def test_the_command_that_train_prints_opens_its_model(tmp_path, monkeypatch, story, name):
     monkeypatch.chdir(tmp_path)
     output, status = train("--text", story, "--steps", 1, "--", name)
@@ -398,12 +365,10 @@ FEW = tuple(  # all 73,049 take seconds to be made and to become ids
     [
         ("once\nupon a time " * 100, []),
         ("once upon a time " * 100, ["--set", "data.tokenizer=bytepairs", "--set", "data.vocab_size=260"]),
-        (" \t'-quoted-' " * 100, []),
         ("\t--" * 400, []),
-        ("\t " * 600, []),
         (None, ["--recipe", "dates", "--set", "data.validation=0.001", "--set", "data.test=0.001"]),
     ],
-    ids=["lines", "byte pairs", "a space and a quote", "a hyphen", "a space", "pairs"],
+    ids=["lines", "byte pairs", "a hyphen", "pairs"],
 )
 def test_the_command_that_train_prints_runs_whatever_was_learned(tmp_path, monkeypatch, text, options):
     monkeypatch.chdir(tmp_path)
@@ -425,10 +390,8 @@ def test_the_command_that_train_prints_runs_whatever_was_learned(tmp_path, monke
     ("name", "text", "encoding"),
     [
         ("run", "\x1b\x07" * 600, "utf-8"),
-        ("a\x1b[2Jb", "ab" * 600, "utf-8"),
         ("run", "日本" * 600, "latin-1"),
     ],
-    ids=["no printable character", "a folder's name", "a terminal without these characters"],
 )
 def test_a_command_that_cannot_be_printed_as_it_is_is_not_suggested(tmp_path, name, text, encoding):
     (tmp_path / "text").write_text(text, encoding="utf-8")
@@ -547,14 +510,6 @@ def test_a_folder_that_is_named_like_a_file(tmp_path):
         assert (status, "736" in output or "logits" in output) == (0, True), output
 
 
-def test_generate_past_the_context(folder):
-    output, status = run("generate", folder, "--prompt", "a", "--n-new", 40)
-    assert status == 2
-    assert "context_length=32" in words(output)
-    _, status = run("generate", folder, "--prompt", "a", "--n-new", 40, "--slide")
-    assert status == 0
-
-
 def test_the_module_runs_and_says_what_it_can_do():
     finished = subprocess.run([sys.executable, "-m", "glassformer"], capture_output=True, text=True)
     assert finished.stdout.startswith("Usage: python -m glassformer [OPTIONS] COMMAND")
@@ -604,20 +559,11 @@ def test_train_keeps_the_run_and_generate_writes_with_it(tmp_path, story, monkey
 
 
 def test_train_warns_of_sinusoids_that_drown_the_token_vectors(tmp_path, story):
-    sinusoids = ("--set", "model.positions=sinusoidal")
-    output, status = train(tmp_path / "drowned", "--text", story, "--steps", 1, *sinusoids)
+    output, status = train(
+        tmp_path / "run", "--text", story, "--steps", 1, "--set", "model.positions=sinusoidal"
+    )
     assert status == 0
     assert "warning: embedding_scale=1 makes token vectors of size 0.02, and the sinusoids" in words(output)
-    scaled = (*sinusoids, "--set", "model.embedding_scale=8")
-    for name, changes in (("scaled", scaled), ("rotary", ("--set", "model.positions=rope"))):
-        output, status = train(tmp_path / name, "--text", story, "--steps", 1, *changes)
-        assert (status, "embedding_scale" in output.partition("warning")[2]) == (0, False)
-
-
-def test_train_says_how_long_it_will_take(tmp_path, story):
-    output, status = train(tmp_path / "run", "--text", story, "--steps", 12)
-    assert status == 0, output
-    assert re.search(r"\b2 more steps: about \d+ (second|minute)s? on this machine", output)
 
 
 def test_what_learned_from_pairs_answers(tmp_path, monkeypatch):
@@ -667,7 +613,7 @@ def test_train_does_not_go_on_with_another_text(tmp_path, story):
     assert (status, "its tokenizer differs" in words(output)) == (2, True), output
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_run_that_a_signal_stops_is_saved_and_ends_with_its_status(tmp_path, story, monkeypatch, name):
     number = getattr(signal, name, None)
     if number is None:
@@ -749,18 +695,6 @@ def test_a_run_goes_on_from_another_folder(tmp_path, story, monkeypatch):
     assert f'text = "{begin / "mine.txt"}"'.replace('"𝔊"', '\\"𝔊\\"') in output
 
 
-def test_a_recipe_that_finds_no_room_is_not_there_at_all(tmp_path, story, monkeypatch):
-    def full(handle):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        output, status = train(tmp_path / "run", "--text", story, "--steps", 1)
-    assert (status, output) == (2, f"Error: {tmp_path / 'run' / 'recipe.toml'}: No space left on device\n")
-    assert list((tmp_path / "run").iterdir()) == []
-    assert train(tmp_path / "run", "--resume")[1] == 2
-
-
 def test_a_disk_that_fills_up_is_told_by_name(tmp_path, story, monkeypatch):
     def full(folder, checkpoint):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -820,29 +754,12 @@ def test_output_that_the_terminal_has_no_letters_for_is_printed_without_them():
     assert b"124,439,808" in ended.stdout
 
 
-def test_weights_that_overflow_behind_a_norm_are_no_result(tmp_path, story):
-    """The norm then divides by infinity, all logits are 0, and the loss is that of equal probabilities: finite."""
-    output, status = train(tmp_path / "run", "--text", story, "--steps", 4, "--learning-rate", "1e30")
-    assert status == 2
-    assert re.search(r"Error: step 4: \S+ has a number of size \S+, so training has diverged", output), output
-    assert "to generate text" not in output
-
-
 def test_a_model_that_has_learned_nothing_is_named(tmp_path, story):
     output, status = train(tmp_path / "run", "--text", story, "--steps", 4, "--learning-rate", "100")
     assert status == 0
     assert "warning: the model has learned nothing: equal probabilities for all" in output
     output, status = train(tmp_path / "other", "--text", story, "--steps", 40)
     assert (status, "warning" in output) == (0, False), output
-
-
-def test_auto_names_the_device_it_has_chosen(tmp_path, story, monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
-    output, _ = train(tmp_path / "auto", "--text", story, "--steps", 1, "--device", "auto")
-    assert 'device="auto" has chosen cpu\n' in output
-    output, _ = train(tmp_path / "cpu", "--text", story, "--steps", 1, "--device", "cpu")
-    assert "has chosen" not in output
 
 
 def test_a_wrong_flag_is_refused_before_pytorch_is_imported(tmp_path):
@@ -888,19 +805,11 @@ def test_a_log_that_is_gone_or_damaged(tmp_path, story):
     assert status == 0, output
     for damaged, said in (
         (b"no\n", "line 1 is not JSON"),
-        (b"[1]\n", "line 1 must be a JSON object"),
-        (b'{"loss": 1}\n', "line 1 lacks 'step'"),
         (b'{"step": "1"}\n', "line 1: step='1' must be a whole number"),
-        (b'{"step": "\xff"}\n', "is not in UTF-8: byte 10 is 0xff"),
     ):
         (folder / "log.jsonl").write_bytes(damaged)
         output, status = run("train", folder, "--resume")
         assert (status, said in output, "log.jsonl" in output) == (2, True, True), output
-    (folder / "log.jsonl").unlink()
-    if hasattr(os, "mkfifo"):  # not on Windows
-        os.mkfifo(folder / "log.jsonl")
-        output, status = run("train", folder, "--resume")
-        assert (status, "is not a file: it is a pipe or a device" in output) == (2, True), output
 
 
 def test_train_refuses_what_it_cannot_use(tmp_path):
@@ -910,35 +819,26 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
     one_letter.write_text("a" * 2000, encoding="utf-8")
     for options, said in (
         (["--text", path], "has 9 characters"),
-        (["--text", tmp_path / "none"], "is missing"),
         (
             ["--recipe", "classic"],
             "Error: --recipe classic is neither a file nor one of the book's recipes, modern, baseline",
         ),
-        (["--learning-rate", "inf"], "learning_rate=inf must be positive and finite"),
         (
             ["--set", "data.validation=2"],
             "Error: validation=2 with test=0.05 leaves a part of the 1115394 ids empty",
         ),
         (["--set", "training.betas=[nan, 1.0]"], "betas=[nan, 1.0]: value[0]=nan must be finite"),
-        (["--set", "training.betas=[0.9, x]"], "betas=[0.9, x] is not TOML: "),
         (["--set", "model.d_modle=3"], "did you mean 'd_model'"),
-        (["--dtype", "float8"], "dtype='float8' is not one of"),
         (["--device", "gpu"], "device='gpu' is not a device"),
         (
             ["--text", "/dev/zero"],
             "/dev/zero is " + ("not a file" if os.path.exists("/dev/zero") else "missing"),
         ),
-        (["--seed", 2**64], f"seed={2**64} must be at most"),
         (["--learning-rate", "1e308"], "learning_rate=1e+308 must be at most 1e+30"),
-        (["--set", "training.norm_rate=1e200"], "norm_rate=1e+200 must be at most 1e+30"),
-        (["--set", "training.muon_iterations=100000000"], "muon_iterations=100000000 must be at most 100"),
         (["--set", "model.d_model=16\nn_layers=5"], "is not a change: it has a line break"),
         (["--set", "model.d_model=" + "9" * 20_000], "d_model=10**40 or more must be at most"),
         (["--text", one_letter], "the text consists of 'a' alone, so there is nothing to predict"),
         (["--set", "model.feedforward=[]"], "feedforward=[] is not one of"),
-        (["--set", "data.pairs=[]"], "pairs=[] is not one of"),
-        (["--set", "training.betas=" + "[" * 1000], "must be a tuple of two numbers"),
     ):
         output, status = run("train", tmp_path / "run", *options)
         assert (status, said in words(output)) == (2, True), output
@@ -948,6 +848,3 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     output, status = run("train", tmp_path / "loop")
     assert (status, "loop is a link to something that is missing, but a run" in output) == (2, True)
-    if os.path.exists("/proc/self/mem"):
-        output, status = run("train", tmp_path / "run", "--text", "/proc/self/mem")
-        assert (status, output.startswith("Error: /proc/self/mem: ")) == (2, True), output

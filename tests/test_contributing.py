@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -93,11 +92,9 @@ def test_the_package_knows_its_version_and_nothing_else_by_that_way():
         ("\nexercises: not in the first line", False),
     ],
 )
-def test_the_subject_of_a_commit_begins_with_a_room(message, is_fine, tmp_path):
-    """Runs the hook as pre-commit does, with its own program for pygrep, which fails if the pattern is found."""
+def test_the_subject_of_a_commit_begins_with_a_room(message, is_fine):
+    """Looks for the hook's pattern as pre-commit's pygrep does, which refuses a message that has it."""
     [hooks] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
     [hook] = [hook for hook in hooks["hooks"] if hook["id"] == "subject"]
-    (tmp_path / "message").write_text(message, encoding="utf-8")
-    program = [sys.executable, "-m", "pre_commit.languages.pygrep", *hook["args"], hook["entry"]]
-    run = subprocess.run([*program, tmp_path / "message"], capture_output=True, check=False)
-    assert (run.returncode == 0) == is_fine, run.stdout + run.stderr
+    assert hook["args"] == ["--multiline"]
+    assert (re.search(hook["entry"], message, re.MULTILINE) is None) == is_fine

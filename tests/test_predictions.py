@@ -14,14 +14,9 @@ JAR = {
     **{"answer": 40, "axis": "marbles"},
 }
 SHARE = JAR | {"question": "Which share is blue?", "to": 1, "step": 0.01, "answer": 0.41, "axis": "share"}
-FEW = JAR | {"to": 10, "answer": 4}
 LOOKS = {
     **{"question": "At which character would you look?", "kind": "choice", "answer": 1},
     **{"options": ["the first letter of the line", "the character just behind", "all of them equally"]},
-}
-RANKS = {
-    **{"question": "Which is best?", "kind": "order", "answer": [1, 0]},
-    **{"options": ["leave a block out", "run it twice"]},
 }
 OPEN = {"question": "Which would you miss?", "kind": "choice", "options": ["softmax", "the mask"]}
 
@@ -75,9 +70,7 @@ def test_a_file_of_predictions_begins_with_its_chapters_title_and_loads(one):
         assert predict.Predict.load(one.number, name).name == name
 
 
-@pytest.mark.parametrize(
-    "table", [JAR, SHARE, FEW, LOOKS, RANKS], ids=["jar", "share", "few", "looks", "ranks"]
-)
+@pytest.mark.parametrize("table", [JAR, SHARE, LOOKS], ids=["jar", "share", "looks"])
 def test_a_text_that_keeps_the_rules(tmp_path, table):
     assert predictions.broken("99", cells_of(tmp_path, TEXT), {"jar": table}) == []
 
@@ -99,18 +92,6 @@ MUTANTS = {
     "loaded twice": ("widgets.Jar(size=12)", LOADING, JAR, "2 cells load it"),
     "more in its cell": (LOADING, f"x = 1\n{LOADING}", JAR, "does more than load it"),
     "no fold": ("#### Count them", "Count them.", JAR, "not followed by a heading of the fourth level"),
-    "prose between": (
-        "#### Count",
-        "Read on.\n\n#### Count",
-        JAR,
-        "not followed by a heading of the fourth level",
-    ),
-    "a fold of another level": (
-        "#### Count",
-        "### Count",
-        JAR,
-        "not followed by a heading of the fourth level",
-    ),
     "inside a fold": (
         f"```{{code-cell}} ipython3\n{LOADING}",
         f"#### Look\n\nA.\n\n```{{code-cell}} ipython3\n{LOADING}",
@@ -121,50 +102,19 @@ MUTANTS = {
     "no end": ("## Weigh them\n\nNext come their weights.", "", JAR, "no heading ends its fold"),
     "a heading inside": ("Here they are", "##### Deeper\n\nHere they are", JAR, "heading 'Deeper' is inside"),
     "a quoted heading": ("Here they are", "> ## Deeper\n\nHere they are", JAR, "heading 'Deeper' is inside"),
-    "a heading in HTML": (
-        "Here they are",
-        "<h3>Deeper</h3>\n\nHere they are",
-        JAR,
-        "<h3>Deeper</h3>' is inside",
-    ),
     "nothing holds it": (
         'Predict.came_out("99", "jar"',
         'Predict.came_out("99", "tin"',
         JAR,
         "which holds the answer",
     ),
-    "fold's heading": ("#### Count them", "#### There are 40", JAR, "the heading of its fold"),
-    "heading above": ("## Guess", "## Forty or 40", JAR, "the heading above it"),
-    "heading after": ("## Weigh them", "## What 40 marbles weigh", JAR, "the heading after its fold"),
-    "heading after, in words": ("## Weigh them", "## Four marbles", FEW, "the heading after its fold"),
-    "heading after, an option": (
-        "## Weigh them",
-        "## One character behind",
-        LOOKS,
-        "the heading after its fold",
-    ),
-    "heading after, an order": (
-        "## Weigh them",
-        "## Run it twice, then leave a block out",
-        RANKS,
-        "the heading after its fold",
-    ),
-    "text after": ("Next come", "All 40 are heavy. Next come", JAR, "the text right after its fold"),
-    "a heading far away": (
-        "Next come their weights.",
-        "Next.\n\n## And then\n\nA.\n\n### Those 0.41",
-        SHARE,
-        "which the contents list shows",
-    ),
-    "in per cent": (
-        "Next come their weights.",
-        "Next.\n\n## And then\n\nA.\n\n### Why 41 %",
-        SHARE,
-        "which the contents list shows",
-    ),
-    "a title": ('"A jar of marbles"', '"A jar of 40 marbles"', JAR, "in an earlier cell"),
-    "a caption": ('"Marbles in a jar."', '"Most look at the character behind."', LOOKS, "in an earlier cell"),
-    "a view's argument": ("size=12", "size=40", JAR, "in an earlier cell"),
+    "fold's heading": ("#### Count them", "#### There are 40", JAR, "the heading of its fold gives"),
+    "another heading": ("## Weigh them", "## What 40 marbles weigh", JAR, "a heading gives"),
+    "an option": ("## Guess", "## The character just behind", LOOKS, "a heading gives"),
+    "in per cent": ("## Weigh them", "## Why 41 %", SHARE, "a heading gives"),
+    "text after": ("Next come", "All 40 are heavy. Next come", JAR, "the text right after its fold gives"),
+    "a title": ('"A jar of marbles"', '"A jar of 40 marbles"', JAR, "in an earlier cell gives"),
+    "a view's argument": ("size=12", "size=40", JAR, "in an earlier cell gives"),
 }
 
 
@@ -182,16 +132,7 @@ def test_a_chapter_has_at_most_six(tmp_path):
     assert "too many: 7 predictions, but a chapter has at most 6" in found
 
 
-@pytest.mark.parametrize(
-    ("heading", "table"),
-    [
-        ("## Chapter 14", JAR),
-        ("## 140 marbles", JAR),
-        ("## 40.5 grams", JAR),
-        ("## Characters", LOOKS),
-        ("## 4 jars", JAR),
-    ],
-)
-def test_other_numbers_and_words_give_nothing_away(tmp_path, heading, table):
+@pytest.mark.parametrize("heading", ["## Chapter 14", "## 140 marbles", "## 40.5 grams", "## 40% of them"])
+def test_other_numbers_give_nothing_away(tmp_path, heading):
     text = TEXT.replace("## Weigh them", heading)
-    assert predictions.broken("99", cells_of(tmp_path, text), {"jar": table}) == []
+    assert predictions.broken("99", cells_of(tmp_path, text), {"jar": JAR}) == []

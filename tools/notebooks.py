@@ -357,10 +357,9 @@ def pitfalls(gallery: Path) -> str:
 
 def again(came: Path) -> str:
     """Writes the page of repeated runs. Its imports take seconds, too."""
-    from tools.again import came as kept
-    from tools.again import kinds, page
+    from tools.again import kinds, page, read
 
-    return page.page(kinds.kinds(), kept.read(came))
+    return page(kinds(), read(came))
 
 
 def renew(name: str, root: Path, *, check: bool) -> bool:

@@ -1,10 +1,10 @@
-"""Prints verdicts on all known answers, right and wrong, as JSON: `python -m tests.exercises.judged torch scipy`.
+"""Prints verdicts on known answers, right and wrong, as JSON: `python -m tests.exercises.judged 5 torch scipy`.
 
-A notebook's verdicts, from `check`, if no library is named. Only every sixth classic mistake is judged then, because
-`test_answers` covers them all.
+The number chooses: 1 for all answers and classic mistakes, 5 for every fifth and the book's own answers.
 
-Otherwise a page's verdicts, from a `Desk`. The named libraries cannot be imported, and there are no threads.
-Exercises that need one of these libraries are left out, and so are answers that use one.
+These are a notebook's verdicts, from `check`, if no library is named. Otherwise they are a page's, from a `Desk`. The
+named libraries cannot be imported, and there are no threads. Exercises that need one of these libraries are left out,
+and so are answers that use one.
 """
 
 import _thread
@@ -16,7 +16,7 @@ import types
 import warnings
 from pathlib import Path
 
-BLOCKED = sys.argv[1:]
+EVERY, BLOCKED = int(sys.argv[1]), sys.argv[2:]
 SECONDS = 60.0  # for each answer, on a machine that is busy with other tests
 used_by_an_answer = []
 
@@ -134,10 +134,10 @@ def verdicts(judge):
     asked = []
     for name, exercise in by_name.items():
         asked.append((f"{name}: reference", name, exercise.reference))
-        mistakes = list(enumerate(exercise.mistakes))[:: 1 if BLOCKED else 6]
+        mistakes = list(enumerate(exercise.mistakes))[::EVERY]
         asked += [(f"{name}: mistake {n}", name, one.function) for n, one in mistakes]
     for chapter, answers in all_answers().items():
-        for number, one in enumerate([*answers.alternatives, *answers.mutants]):
+        for number, one in list(enumerate([*answers.alternatives, *answers.mutants]))[::EVERY]:
             if one.exercise in by_name:
                 asked.append(
                     (f"{chapter}: answer {number} {one.function.__name__}", one.exercise, one.function)

@@ -9,7 +9,7 @@ from IPython.display import display
 
 from glassformer import contents
 from glassformer.exercises import catalogue as catalogue_module
-from glassformer.exercises import check, commands, exercises, hint, mine, progress, reveal
+from glassformer.exercises import check, commands, exercises, hint, mine, panels, progress, reveal
 from glassformer.exercises.catalogue import catalogue, find, prose
 from glassformer.exercises.verdict import BAR, Panel, Table
 
@@ -112,7 +112,8 @@ def test_progress_of_one_chapter_shows_that_chapter_and_reads_no_other(shown, mo
     monkeypatch.setattr(contents, "numbers", lambda: ["04", "05"])
     read = []
     words = commands.of_chapter
-    monkeypatch.setattr(commands, "of_chapter", lambda number: read.append(number) or words(number))
+    for module in (commands, panels):
+        monkeypatch.setattr(module, "of_chapter", lambda number: read.append(number) or words(number))
     progress("05")
     assert [panel.caption.split(",")[0] for panel in shown] == ["Chapter 05"]
     assert set(read) == {"05"}

@@ -274,8 +274,7 @@ def test_the_readers_file_that_never_ends_is_named_and_costs_no_right_answer(pag
 
 REPLACES = {
     "numpy": ("np.sum = np.sqrt = None\n", "np.sqrt, np.sum; they have"),
-    "builtins": ("import builtins\n\nbuiltins.len = builtins.print = None\n", "len, print; they have"),
-    "an error": ("import builtins\n\nbuiltins.len = None\n1 / 0\n", "len; it has"),
+    "an error": ("np.sum = None\n1 / 0\n", "np.sum; it has"),
 }
 
 

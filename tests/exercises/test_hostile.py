@@ -1,9 +1,7 @@
 """Tests the engine with functions that do their worst: `check` returns each time, with a helpful message."""
 
 import _thread
-import builtins
 import functools
-import gc
 import inspect
 import io
 import math
@@ -24,7 +22,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.exercises import check, commands, exercises, hint, reveal, timelimit
+from glassformer.exercises import check, commands, exercises, timelimit
 from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
 from glassformer.exercises.catalogue import find
 from glassformer.exercises.exercise import Exercise, Prose
@@ -114,39 +112,7 @@ def test_one_check_that_follows_is_said_to_be_one(shown):
     assert shown[1].lines[2] == ("·", "1 more check follows")
 
 
-class Unhashable(str):
-    __slots__ = ()
-
-    def __hash__(self):
-        raise RuntimeError
-
-    def __eq__(self, other):
-        raise RuntimeError
-
-    def __str__(self):
-        raise RuntimeError
-
-    __repr__ = __format__ = __getitem__ = __str__
-
-
-def test_a_name_that_cannot_be_hashed_is_a_name(shown):
-    def mine(d_model, base=10_000.0):
-        return 2 * np.pi * base ** (np.arange(0, d_model, 2) / d_model)
-
-    name = Unhashable("positions.wavelengths")
-    assert check(name, mine) is mine
-    hint(name)
-    reveal(name)
-    assert [panel.headline for panel in shown] == [
-        "`positions.wavelengths`: right, all 4 checks pass",
-        "`positions.wavelengths`: hint 1 of 3",
-        "`positions.wavelengths`: the book's answer",
-    ]
-    assert check(Unhashable("positions.wavelength"), mine) is mine
-    assert '`"positions.wavelengths"`' in shown[-1].lines[0][1]
-
-
-@pytest.mark.parametrize("seconds", [None, "5", True, 0, -1, float("nan"), [5], 5j])
+@pytest.mark.parametrize("seconds", [None, True, 0, float("nan"), [5]])
 def test_a_limit_that_is_none_is_told_so(seconds, shown, progress_file):
     assert (
         check("positions.learned", lambda x, table: 1, seconds=seconds) is find("positions.learned").reference
@@ -155,7 +121,7 @@ def test_a_limit_that_is_none_is_told_so(seconds, shown, progress_file):
     assert not progress_file.exists()
 
 
-@pytest.mark.parametrize("seconds", [60, np.float32(60), np.int64(60), Fraction(60), float("inf")])
+@pytest.mark.parametrize("seconds", [60, np.float32(60), Fraction(60), float("inf")])
 def test_a_limit_may_be_any_number(seconds, shown):
     reference = find("positions.alibi_slopes").reference
     check("positions.alibi_slopes", reference, seconds=seconds)
@@ -273,26 +239,13 @@ def test_a_check_that_stumbles_over_the_result_says_so():
     assert outcome.message.startswith("what your function returned could not be checked: IndexError")
 
 
-def test_sys_exit_and_thread_exit():
-    assert "raised SystemExit: 1" in judge(lambda x: sys.exit(1)).message
-    assert "raised SystemExit" in judge(lambda x: _thread.exit()).message
-
-
-def test_recursion_without_end():
-    def mine(x):
-        return mine(x) + mine(x)
-
-    assert "raised RecursionError" in judge(mine).message
-
-
 @pytest.mark.parametrize("where", ["in the notebook", "in the function"])
-def test_recursion_without_end_stays_small_whatever_its_limit_is(where, monkeypatch):
+def test_recursion_without_end_stays_small_whatever_its_limit_is(where):
     depths, was = [], sys.getrecursionlimit()
 
     def mine(x):
         if where == "in the function":
             sys.setrecursionlimit(10**9)
-            sys.setswitchinterval(1000)
         return deeper(0)
 
     def deeper(depth):
@@ -308,12 +261,8 @@ def test_recursion_without_end_stays_small_whatever_its_limit_is(where, monkeypa
         sys.setrecursionlimit(was)
     assert "raised RecursionError" in outcome.message
     assert max(depths) < 10_000
-    assert list(outcome.aside) == (
-        []
-        if where == "in the notebook"
-        else ["Your function changed the recursion limit; it has been restored."]
-    )
-    assert sys.getswitchinterval() < 1
+    told = "Your function changed the recursion limit; it has been restored."
+    assert list(outcome.aside) == ([] if where == "in the notebook" else [told])
 
 
 def test_of_an_error_that_comes_from_others_only_the_last_is_looked_at():
@@ -339,17 +288,6 @@ def test_a_thread_that_is_left_is_told():
         "Your function started a thread that is still running. Restart the kernel to end it."
     ]
     done.set()
-
-
-def test_an_exception_that_cannot_even_be_printed():
-    class SpitefulError(Exception):
-        def __str__(self):
-            raise RuntimeError
-
-    def mine(x):
-        raise SpitefulError
-
-    assert "SpitefulError" in judge(mine).message
 
 
 def test_a_note_on_an_error_stands_beside_it():
@@ -390,25 +328,6 @@ def loop_that_swallows(threads):
             continue
 
 
-def loop_that_sleeps_and_swallows(threads):
-    threads.append(_thread.get_ident())
-    while True:
-        try:
-            time.sleep(0.001)
-        except:  # noqa: E722
-            continue
-
-
-def loop_in_a_try(threads):
-    threads.append(_thread.get_ident())
-    while True:
-        try:
-            while True:
-                len(threads)
-        except BaseException:
-            continue
-
-
 def loop_in_a_finally(threads):
     threads.append(_thread.get_ident())
     try:
@@ -430,9 +349,7 @@ def time_is_up_once(monkeypatch):
     return once
 
 
-@pytest.mark.parametrize(
-    "endless", [loop, loop_that_swallows, loop_that_sleeps_and_swallows, loop_in_a_try, loop_in_a_finally]
-)
+@pytest.mark.parametrize("endless", [loop, loop_that_swallows, loop_in_a_finally])
 def test_an_endless_loop_is_stopped(endless, time_is_up_once, monkeypatch, capfd):
     monkeypatch.setattr(timelimit, "GRACE", AMPLE)
     threads = []
@@ -617,49 +534,23 @@ def test_a_changed_argument_is_told_under_its_own_words(shown):
     assert shown[0].lines[1][1] == f"{len(find('positions.learned').checks)} more checks follow"
 
 
-def test_changing_a_list_or_a_keyword_argument_is_named():
-    def mine(x, names):
-        names.append("more")
-        return x
-
-    exercise = exercise_of(lambda f: f(X, names=["a"]))
-    assert "`names`" in judge(mine, exercise=exercise).message
+RAGGED = np.array([[1], [2, 3]], dtype=object)
 
 
-def _number(names):
-    names[0] = 7
-
-
-def _inner(names):
-    names[2].append("more")
-
-
-def _array(names):
-    names[3][1] = 0.0
-
-
-def _replaced(names):
-    names[3] = "no array any more"
-
-
-def _dictionary(names):
-    names[4]["b"] = names[4].pop("a")
-
-
-def _set(names):
-    names[5].add(3)
-
-
-def _object_array(names):
-    names[6][1].append(3)
-
-
-@pytest.mark.parametrize("write", [_number, _inner, _array, _replaced, _dictionary, _set, _object_array])
-def test_a_change_inside_a_list_is_named(write):
-    ragged = np.array([[1], [2, 3]], dtype=object)
-    exercise = exercise_of(
-        lambda f: f(X, names=[1, np.nan, ["a"], np.arange(2.0), {"a": 1}, {2}, ragged, None])
-    )
+@pytest.mark.parametrize(
+    ("names", "write"),
+    [
+        (["a"], lambda names: names.append("more")),
+        ([["a"], np.nan], lambda names: names[0].append("more")),
+        ([np.arange(2.0)], lambda names: names[0].fill(1)),
+        ([np.arange(2.0)], lambda names: names.__setitem__(0, "no array any more")),
+        ({"a": 1}, lambda names: names.update(b=names.pop("a"))),
+        ([{2}], lambda names: names[0].add(3)),
+        ([RAGGED], lambda names: names[0][1].append(3)),
+    ],
+)
+def test_a_change_inside_a_list_is_named(names, write):
+    exercise = exercise_of(lambda f: f(X, names=names))
 
     def mine(x, names):
         write(names)
@@ -713,13 +604,6 @@ def test_functions_of_many_kinds_are_called():
 # Results
 
 
-def quietly(make, *args):
-    """Returns a tensor of a kind that PyTorch warns about."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return make(*args)
-
-
 @pytest.mark.parametrize(
     ("result", "says"),
     [
@@ -731,43 +615,26 @@ def quietly(make, *args):
         ([["2", "4"]], "f(x) should be an array; yours is a list, [['2', '4']]"),
         ((2, 4), "should have shape (T, D) = (2, 3); yours has shape (2,)"),
         ("abc", "yours is a str, 'abc'"),
-        (b"abc", "yours is a bytes"),
         ({"a": 1}, "yours is a dict"),
-        ({1, 2}, "yours is a set"),
         (len, "yours is a function ('len')"),
-        (object(), "yours is an object"),
-        (3.0, "f(x) should have shape (T, D) = (2, 3); yours has shape ()"),
-        (np.zeros(3), "should have shape (T, D) = (2, 3); yours has shape (3,)"),
         (np.zeros((3, 2)), "yours has shape (3, 2). It looks transposed."),
         (np.zeros((2, 3)), "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is all zeros."),
         (X.astype(object), "dtype object. It is an array of Python objects"),
         (2j * X, "If you compute with complex numbers, take .real"),
         (X.astype(str), "It should hold numbers"),
         (X.astype(np.float16), "float16, which is too coarse"),
-        (torch.tensor(X, dtype=torch.bfloat16), "too coarse"),
         (torch.tensor(X, dtype=torch.float16), "too coarse"),
         (
             np.array([[2, 4, np.nan], [np.inf, 1, 1]]),
             "is nan at [t=0, d=2], which is not a finite number",
         ),
-        (np.array([[2, 4, 6], [-np.inf, 1, 1]]), "is -inf at [t=1, d=0]"),
         (X.astype(int), "Your numbers are int64, which cuts off the fractions"),
-        (X > 2, "Your numbers are bool, which cuts off the fractions"),
         (torch.empty(2, 3, device="meta"), "f(x) is a tensor on the meta device"),
-        (torch.tensor(X).to(torch.float8_e4m3fn), "f(x) is torch.float8_e4m3fn, which is too coarse"),
-        (
-            quietly(torch.quantize_per_tensor, torch.tensor(X).float(), 1.0, 0, torch.qint8),
-            "f(x) is torch.qint8, which is too coarse",
-        ),
-        (quietly(torch.nested.nested_tensor, [torch.ones(2), torch.ones(3)]), "f(x) is a nested tensor"),
         (
             torch.tensor(X).to_sparse(),
             "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is [[1, 2, 3], [4, 5, 6]]",
         ),
-        (Fraction(1, 2), "yours has shape ()"),
         (np.ma.masked_array(X, X > 2), "f(x) is a masked array that hides 4 of its numbers"),
-        (np.ma.masked_array(X, X > 9), "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is"),
-        ([[2**70, 1, 2], [3, 4, 5]], "f(x) is too large: a number in it does not fit into 64 bits."),
         (2**70, "f(x) is too large: your whole number does not fit into 64 bits."),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else value[:20],
@@ -797,12 +664,9 @@ def test_generators_and_coroutines():
         2 * X,
         (2 * X).astype(np.float32),
         (2 * X).astype(int),
-        np.asfortranarray(2 * X),
-        torch.tensor(2 * X),
         torch.tensor(2 * X, dtype=torch.float32),
         torch.tensor(2 * X, requires_grad=True),
         torch.tensor(2 * X).to_sparse(),
-        torch.tensor(2 * X).to(torch.complex128).conj().real,
     ],
     ids=lambda value: f"{type(value).__name__}-{value.dtype}",
 )
@@ -835,31 +699,22 @@ class Hostile:
         raise RuntimeError("no length")
 
 
-class LooksLikeTorch(Hostile):
-    __module__ = "torch"
-
-    def detach(self):
-        raise RuntimeError("no detach")
-
-
 def enormous():
     return np.broadcast_to(np.float64(0), (10**6, 10**6))  # 8 terabytes, were it copied
 
 
 ODD = [
-    None, ..., True, 0, -1, 10**400, 1e308, float("nan"), 1j, "", "x" * 10**6, b"", [], (), {}, [[]],
-    [None] * 10**5, object(), Hostile(), LooksLikeTorch(), Hostile, len, iter([]), (1, 2), (None, None),
-    ([], {}), (Hostile(), Hostile()), np.zeros(0), np.zeros((0, 3)), np.array(1.0), np.full((2, 2), np.nan),
-    np.array(["a"]), np.array([object()]), np.zeros(2, "datetime64[s]"), np.zeros(2, [("a", int)]),
-    enormous(), torch.zeros(0), torch.zeros(2, dtype=torch.complex64), torch.zeros(2, 2).to_sparse(),
-    torch.empty(3, device="meta"), torch.nn.Linear(1, 1),
+    None, ..., True, 0, 10**400, float("nan"), 1j, "", b"", [], (), {}, [[]], [None] * 10**5, Hostile(), Hostile,
+    len, iter([]), (None, None), ([], {}), np.zeros(0), np.array(1.0), np.full((2, 2), np.nan), np.array(["a"]),
+    np.array([object()]), np.zeros(2, "datetime64[s]"), np.zeros(2, [("a", int)]), enormous(), torch.zeros(0),
+    torch.zeros(2, dtype=torch.complex64), torch.zeros(2, 2).to_sparse(), torch.empty(3, device="meta"),
 ]  # fmt: skip
 
 
-# All of them at every kind of check, a fifth at each exercise.
+# All of them at every kind of check, two at each exercise.
 @pytest.mark.parametrize(
     ("exercise", "results"),
-    [pytest.param(exercise, ODD[i % 5 :: 5], id=exercise.name) for i, exercise in enumerate(exercises())],
+    [pytest.param(exercise, ODD[i % 16 :: 16], id=exercise.name) for i, exercise in enumerate(exercises())],
 )
 def test_no_exercise_raises_whatever_is_returned(exercise, results, shown):
     for result in results:
@@ -884,53 +739,48 @@ def test_an_enormous_result_is_neither_copied_nor_printed():
 
 
 def change_everything(x):
-    """Changes everything that a function can change in its session and that is restored afterwards."""
-    np.sin = np.cos
-    np.random.set_bit_generator(np.random.PCG64(1))
-    builtins.sum = max
-    torch.exp = torch.sin
+    """Changes what a function may change by accident, and what is restored afterwards."""
+    np.random.seed = 0
+    np.sin = torch.exp = np.cos
     torch.set_default_dtype(torch.float64)
     warnings.simplefilter("ignore")
-    warnings.showwarning = print
     os.chdir(tempfile.gettempdir())
     os.environ["ODD"] = "1"
     os.environ.pop("HOME", None)
-    sys.stdout.close()
     sys.stdout = io.StringIO()
     sys.path.append("odd")
-    sys.setrecursionlimit(sys.getrecursionlimit() + 1)
-    sys.displayhook = sys.unraisablehook = print
-    sys.modules.pop("textwrap")
-    builtins.ValueError = builtins.__import__ = None
-    signal.setitimer(signal.ITIMER_VIRTUAL, 1e-4)
-    signal.setitimer(signal.ITIMER_PROF, 100)
     np.seterr(all="raise")
     np.set_printoptions(precision=1)
-    return 3 * x if gc.isenabled() and (gc.disable() or True) else 0 * x
 
 
 def session():
     return (
-        np.sin, np.random.get_bit_generator(), np.random.get_state()[1].tolist(), builtins.sum, torch.exp,
-        torch.get_default_dtype(), list(warnings.filters), warnings.showwarning, os.getcwd(), dict(os.environ),
-        sys.stdout, list(sys.path), sys.getrecursionlimit(), sys.modules["textwrap"], np.geterr(),
-        np.get_printoptions(), gc.isenabled(), sys.displayhook, sys.unraisablehook, sys.stdout.closed,
-        sys.setrecursionlimit, builtins.ValueError, builtins.__import__, signal.getitimer(signal.ITIMER_VIRTUAL),
-        signal.getitimer(signal.ITIMER_PROF), signal.getsignal(signal.SIGVTALRM),
+        np.sin, np.random.seed, torch.exp, torch.get_default_dtype(), list(warnings.filters), os.getcwd(),
+        dict(os.environ), sys.stdout, list(sys.path), np.geterr(), np.get_printoptions(),
     )  # fmt: skip
 
 
-def test_the_session_is_as_it_was_and_what_was_changed_is_told():
+def test_the_session_is_as_it_was_and_a_wrong_function_is_told_what_it_changed():
     before = session()
-    outcome = judge(change_everything)
-    for was, now in zip(before, session(), strict=True):
-        assert was == now
+
+    def wrong(x):
+        change_everything(x)
+        return 3 * x
+
+    def right(x):
+        change_everything(x)
+        return 2 * torch.tensor(x)
+
+    outcome = judge(wrong)
+    assert session() == before
     assert outcome.status == WRONG
     assert outcome.aside == [
-        "Your function changed `__import__`, `sum`, `ValueError`, `np.sin`, …; they have been restored."
+        "Your function changed `np.sin`, `np.random.seed`, `torch.exp`, the working directory, …; "
+        "they have been restored."
     ]
-    assert "raised" not in outcome.message
-    assert judge(double).status == RIGHT
+    outcome = judge(right)
+    assert session() == before
+    assert (outcome.status, list(outcome.aside)) == (RIGHT, [])
 
 
 def test_the_session_is_as_it_was_after_an_endless_loop(time_is_up_once):
@@ -943,16 +793,6 @@ def test_the_session_is_as_it_was_after_an_endless_loop(time_is_up_once):
 
     assert judge(mine).aside == ["Your function changed `np.sin`; it has been restored."]
     assert np.sin is before
-
-
-def test_a_right_function_is_not_told_of_what_it_changed():
-    def mine(x):
-        torch.set_default_dtype(torch.float64)
-        return 2 * torch.tensor(x)
-
-    outcome = judge(mine)
-    assert (outcome.status, list(outcome.aside)) == (RIGHT, [])
-    assert torch.get_default_dtype() == torch.float32
 
 
 def test_a_function_of_numpy_that_the_notebook_replaced_is_told(monkeypatch, shown):

@@ -252,51 +252,6 @@ def test_a_helper_that_others_use_is_not_changed_under_them(cell, file, own, sho
     assert "another `helper`, which `g` uses" in told(shown)
 
 
-@pytest.mark.parametrize(
-    ("below", "new"),
-    [
-        ("B = 2", "def f(x, b=B):\n    return b"),
-        ("def B(x):\n    return x", "def f(x, *, b=lambda y, h=B: h):\n    return b"),
-        ("def B(f):\n    return f", "@B\ndef f(x):\n    return x"),
-        ("class B:\n    def h(self):\n        pass", "class f(B):\n    def g(self):\n        pass"),
-        ("import math as B", "class f:\n    def g(self, b=B.pi):\n        return b"),
-        ("B = 2", "def h(x=B):\n    return x\ndef f(x, y=h()):\n    return y"),
-    ],
-)
-def test_what_is_needed_at_once_has_to_stand_above(below, new, cell, file, own, shown):
-    before = file(f"X = 1\n\n\n{'class f' if 'class f' in new else 'def f()'}:\n    pass\n\n\n{below}\n")
-    cell(below, accept=False)
-    f = cell(new)
-    keep(f, replace=True)
-    assert own.read_bytes() == before
-    needs = "h" if "def h" in new else "f"
-    said = (
-        f"`{needs}` uses `B` as soon as it is defined, but in my_transformer.py `B` is defined later (line 8)"
-    )
-    assert said in told(shown)
-    file(f"{below}\n\n\n" + before.decode().removesuffix(f"{below}\n"))
-    keep(f, replace=True)
-    assert shown[-1].mood == "good"
-
-
-def test_what_is_needed_when_it_is_called_may_stand_below(cell, file, own, shown):
-    file("def f(x):\n    return 1\n\n\nB = 2\n")
-    cell("B = 2")
-    keep(cell("def f(x):\n    return lambda: B"), replace=True)
-    assert shown[-1].mood == "good"
-    assert own_file.load().f(0)() == 2
-
-
-def test_an_annotation_is_needed_at_once_unless_the_file_says_otherwise(cell, file, own, shown):
-    below = "def f():\n    pass\n\n\nB = 2\n"
-    cell("B = 2")
-    f = cell("def f(x: B):\n    return x")
-    for head, mood in (("", "bad"), ("from __future__ import annotations\n\n\n", "good")):
-        file(head + below)
-        keep(f, replace=True)
-        assert shown[-1].mood == mood
-
-
 # The book's function, until the reader has written it
 
 
@@ -317,28 +272,13 @@ def test_the_readers_own_takes_the_place_of_the_books(cell, file, own, shown):
     assert "already has this `softmax`" in shown[-1].headline
 
 
-def test_it_does_so_as_a_helper_too_and_leaves_the_other_imports(cell, file, own, shown):
-    file(
-        "from glassformer.scratch.attention import causal_mask, softmax\nX = 1\n\n\ndef f(x):\n    return 0\n"
-    )
-    cell("def softmax(x):\n    return x")
-    keep(cell("def f(x):\n    return softmax(x)"), replace=True)
-    assert own.read_text() == (
-        "from glassformer.scratch.attention import causal_mask\nX = 1\n\n\n"
-        "def softmax(x):\n    return x\n\n\ndef f(x):\n    return softmax(x)\n"
-    )
-    assert shown[-1].mood == "good"
-
-
 @pytest.mark.parametrize(
     "before",
     [
         "from scipy.special import softmax\n",
         "from glassformer.scratch.attention import softmax  # I like it\n",
-        "from glassformer.scratch.attention import softmax; X = 1\n",
-        "from glassformer.scratch.attention import softmax\n\n\ndef f(x=softmax):\n    return x\n",
         "from glassformer.scratch.attention import softmax\nsoftmax = max\n",
-        "try:\n    from glassformer.scratch.attention import softmax\nexcept ImportError:\n    pass\n",
+        "from glassformer.scratch.attention import causal_mask, softmax\n",
     ],
 )
 def test_what_is_not_the_books_alone_stays(before, cell, file, own, shown):
@@ -352,19 +292,14 @@ def test_what_is_not_the_books_alone_stays(before, cell, file, own, shown):
 # The reader's own lines
 
 
-BOM = b"\xef\xbb\xbf"
 ODD_FILES = {
     "CRLF": b'"""Mine."""\r\nimport math\r\n\r\nX = """a\r\nb"""\r\n',
     "a form feed": b'"""a\x0cb"""\nimport math\nX = 1\n\x0c\n# end\n',
-    "no newline at the end": b"X = 1\n\n\n# the end",
-    "non-ASCII": 'ω = "größer"  # ∑\n\x0c\n'.encode(),
+    "no newline at the end": "X = 'größer'\n\n\n# the end".encode(),
     "a byte order mark": b"\xef\xbb\xbfX = 1\n",
-    "its own encoding": "# -*- coding: latin-1 -*-\nX = 'größer'\n".encode("latin-1"),
-    "a line separator": '"""a\u2028b\x85"""\nX = 1\n'.encode(),
     "nothing": b"",
     "a comment": b"# soon\n",
-    "semicolons": b"import os; X = 1; Y = 2  \n\t\n",
-    "trailing spaces": b"X = 1   \n\n\n\n\n\n",
+    "semicolons and spaces": b"import os; X = 1; Y = 2  \n\t\n\n\n\n\n",
 }
 
 
@@ -372,53 +307,33 @@ ODD_FILES = {
 def test_every_line_of_the_reader_survives_to_the_byte(data, cell, file, own):
     file(data)
     cell("import math\nimport re")
-    keep(cell("def f(x):\n    return math, re"))
-    assert own.read_bytes().startswith(BOM) == data.startswith(BOM)
-    written, data = own.read_bytes().removeprefix(BOM), data.removeprefix(BOM)
-    end = b"\r\n" if b"\r\n" in data else b"\n"
-    for added in (b"import math", b"import re", b"def f(x):", b"    return math, re"):
-        if added not in data:
+    keep(cell('def f(θ):\n    return math, re, "größer"'))
+    end = "\r\n" if b"\r\n" in data else "\n"
+    assert own.read_bytes().startswith(b"\xef\xbb\xbf") == data.startswith(b"\xef\xbb\xbf")
+    written = own.read_bytes().decode("utf-8-sig")
+    for added in ("import math", "import re", "def f(θ):", '    return math, re, "größer"'):
+        if added.encode() not in data:
             assert written.count(added + end) == 1
-            written = written.replace(added + end, b"")
-    data = data if not data or data.endswith(b"\n") else data + end
-    assert [line for line in written.split(b"\n") if line.strip()] == [
-        line for line in data.split(b"\n") if line.strip()
-    ]
+            written = written.replace(added + end, "")
+    before = data.decode("utf-8-sig") + (end if data and not data.endswith(b"\n") else "")
+    kept, there = ([line for line in text.split("\n") if line.strip()] for text in (written, before))
+    assert kept == there
     assert own_file.load().f(0)[0].__name__ == "math"
 
 
-@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\r\n"], ids=repr)
-@pytest.mark.parametrize("text", ['"""Mine."""', "import os", "X = 1"])
-def test_two_empty_lines_stand_above_what_comes_last(text, end, cell, file, own):
-    file((text + end).encode())
-    cell("import math")
-    keep(cell("def f(x):\n    return math"))
-    above, _ = own.read_bytes().replace(b"\r\n", b"\n").split(b"def f(x):\n")
-    assert above.endswith(b"\n" * 3)
-    assert not above.endswith(b"\n" * 4)
-
-
-def test_what_the_files_encoding_lacks_is_refused(cell, file, own, shown):
-    before = file(ODD_FILES["its own encoding"] + b"def f(x):\n    return 1\n")
-    keep(cell('def f(x):\n    return "∑"'), replace=True)
-    assert own.read_bytes() == before
-    assert os.listdir(own.parent) == ["my_transformer.py"]
-    assert "which has no character '∑'" in told(shown)
-
-
-def test_non_ascii_and_crlf_come_in_as_typed(cell, file, own):
-    file(ODD_FILES["CRLF"])
-    keep(cell('def f(θ):\n    return "größer"'))
-    assert 'def f(θ):\r\n    return "größer"\r\n'.encode() in own.read_bytes()
-    assert b"\n" not in own.read_bytes().replace(b"\r\n", b"")
-
-
-@pytest.mark.parametrize("broken", ["def f(:\n", "x = 1\n  y = 2\n", "x = '\n", "\0"])
-def test_a_file_that_is_not_python_is_not_touched(broken, cell, file, own, shown):
-    before = file(broken.encode())
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        (b"def f(:\n", "is not valid Python"),
+        (b"\0", "is not valid Python"),
+        ("# -*- coding: latin-1 -*-\nX = 'größer'\n".encode("latin-1"), "is encoded in iso-8859-1"),
+    ],
+)
+def test_a_file_that_cannot_be_changed_is_not_touched(broken, says, cell, file, own, shown):
+    before = file(broken)
     keep(cell("def f(x):\n    return x"), replace=True)
     assert own.read_bytes() == before
-    assert "is not valid Python" in told(shown)
+    assert says in told(shown)
     assert os.listdir(own.parent) == ["my_transformer.py"]
 
 
@@ -426,9 +341,7 @@ def test_a_file_that_is_not_python_is_not_touched(broken, cell, file, own, shown
     ("text", "line"),
     [
         ("f = 3\n", 1),
-        ("import os\nfrom os import path as f\n", 2),
         ("X = 1\nif True:\n    def f():\n        pass\n", 2),
-        ("for f in range(3):\n    pass\n", 1),
         ("f, g = 1, 2\n", 1),
     ],
 )
@@ -503,14 +416,12 @@ def test_what_is_not_the_accepted_function_in_the_file_is_said(later, before, ce
     ("source", "says"),
     [
         ("f = lambda x: x", "A lambda has no name"),
-        ("import functools\nf = functools.partial(print, 1)", "expected your function"),
         ("f = print", "Only what was written with `def` or `class`"),
         ("exec('def f(x): return x')", "The source of `f` is not available"),
         ("if True:\n    def f(x):\n        return x", "without indentation"),
         ("def make():\n    def f(x):\n        return x\n    return f\nf = make()", "defined inside another function"),
         ("def deco(f):\n    def g(x):\n        return f\n    return g\n@deco\ndef f(x):\n    1", "functools.wraps"),
         ("x = object()\ndef f(y):\n    return x", "`f` uses `x` from this notebook (an object"),
-        ("x = [1]\ndef f(y):\n    return [x for _ in y]", "`f` uses `x` from this notebook (a list, [1])"),
         ("def f(y):\n    if y:\n        return nowhere", "`f` uses `nowhere`, which is not defined anywhere"),
         ("def g():\n    return table\ntable = {}\ndef f(y):\n    return g()", "`g` uses `table`"),
     ],
@@ -566,6 +477,7 @@ def test_what_the_file_lacks_to_be_imported_is_said(cell, file, own, shown):
         ("import nothing_of_that_name\n", "No module named 'nothing_of_that_name' (line 1)"),
         ("def g():\n    return foo, bar\n", "uses `bar`, `foo`, which it does not define"),
         ("raise SystemExit\n", "SystemExit"),
+        ("@B\ndef g():\n    pass\n\n\ndef B(x):\n    return x\n", "name 'B' is not defined (line 1)"),
     ):
         file(text)
         keep(f)
@@ -574,21 +486,6 @@ def test_what_the_file_lacks_to_be_imported_is_said(cell, file, own, shown):
 
 
 # Crashes, and others at work
-
-
-@pytest.mark.parametrize("deadly", ["fsync", "replace"])
-@pytest.mark.parametrize("call", [1, 2], ids=["the copy", "the file"])
-def test_a_crash_in_the_middle_leaves_the_old_file(deadly, call, tmp_path, file, own):
-    before = file("def f(x):\n    return 1\n")
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import os\nfrom glassformer.exercises import own_file\n"
-        f"def f(x):\n    return 2\nreal, calls = os.{deadly}, []\n"
-        f"def die(*args):\n    calls.append(args)\n    return os._exit(9) if len(calls) == {call} else real(*args)\n"
-        f"os.{deadly} = die\nown_file.save(f, replace=True)\n"
-    )
-    assert subprocess.run([sys.executable, program], env=os.environ, check=False).returncode == 9
-    assert own.read_bytes() == before
 
 
 def test_a_failed_write_leaves_no_litter(cell, file, own, shown, monkeypatch):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import tinycss2
@@ -22,8 +23,6 @@ SHEETS = (
     "mystnb.*.css",
 )
 WORD = re.compile(r"[A-Za-z][\w-]*")
-NAMED = re.compile(r"[.#](-?[A-Za-z_][\w-]*)")
-WITHIN = re.compile(r"\([^()]*\)")  # what is within parentheses, as in :not(…) and :is(…), need not exist
 
 
 def lean(sheet: str, words: set[str]) -> str:
@@ -34,8 +33,7 @@ def lean(sheet: str, words: set[str]) -> str:
 def _kept(rules: Iterable, words: set[str]) -> Iterable[str]:
     for rule in rules:
         if rule.type == "qualified-rule":
-            selectors = selectors_of(tinycss2.serialize(rule.prelude))
-            needed = [one for one in selectors if set(NAMED.findall(_outside(one))) <= words]
+            needed = [selector for selector, names in selectors_of(rule.prelude) if names <= words]
             if needed:
                 yield f"{','.join(needed)}{{{tinycss2.serialize(rule.content)}}}"
         elif (
@@ -50,23 +48,17 @@ def _kept(rules: Iterable, words: set[str]) -> Iterable[str]:
             yield rule.serialize()
 
 
-def _outside(selector: str) -> str:
-    """Returns a selector without everything within parentheses."""
-    while WITHIN.search(selector):
-        selector = WITHIN.sub("", selector)
-    return selector
+def selectors_of(prelude: list) -> Iterable[tuple[str, set[str]]]:
+    """Yields the selectors of a rule, which commas separate, and the classes and ids that each needs.
 
-
-def selectors_of(prelude: str) -> list[str]:
-    """Returns the selectors of a rule, which commas separate, except those within parentheses or brackets."""
-    parts, depth = [""], 0
-    for character in prelude:
-        depth += (character in "([") - (character in ")]")
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts]
+    What is within parentheses, as in :not(…) and :is(…), need not exist; tinycss2 has it in a token of its own.
+    """
+    for is_comma, some in groupby(prelude, lambda token: token == ","):
+        if not is_comma:
+            tokens = list(some)
+            classes = {name.value for dot, name in pairwise(tokens) if dot == "." and name.type == "ident"}
+            ids = {token.value for token in tokens if token.type == "hash"}
+            yield tinycss2.serialize(tokens).strip(), classes | ids
 
 
 def words_of(site: Path) -> set[str]:

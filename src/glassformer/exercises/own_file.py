@@ -33,7 +33,6 @@ from .source import (
     first_line,
     imports_in,
     names_used,
-    names_used_at_once,
     take,
 )
 from .timelimit import OutOfTime, Stop, call_within
@@ -183,6 +182,8 @@ class _Change:
                 f"{MODULE}.py is not valid Python ({getattr(error, 'msg', error)}{line}). Fix it first; "
                 "the file was not changed."
             ) from error
+        if not self.encoding.startswith("utf-8"):
+            raise CannotSaveError(f"{MODULE}.py is encoded in {self.encoding}. Store it as UTF-8 first.")
         self.lines = list(io.StringIO(text, newline=""))  # as Python counts them, ends and all
         self.end = re.findall(r"\r?\n|$", text)[0] or "\n"
         self.bound = {
@@ -196,19 +197,9 @@ class _Change:
         self.instead: list[str] = []
         self.diff = ""
         self._merge(taken)
-        self._in_order(taken)
 
     def result(self) -> bytes:
-        """Returns the file with its edits, in its own encoding."""
-        try:
-            return self._text().encode(self.encoding)
-        except UnicodeEncodeError as error:
-            letter = error.object[error.start]
-            raise CannotSaveError(
-                f"{MODULE}.py is encoded in {self.encoding}, which has no character {letter!r}."
-            ) from error
-
-    def _text(self) -> str:
+        """Returns the file with its edits."""
         lines, at = [], 0
         for first, last, text in sorted(self.edits, key=lambda edit: edit[:2]):
             lines += self.lines[at:first]
@@ -216,14 +207,14 @@ class _Change:
                 lines.append(self.end)
             lines.append(text.replace("\n", self.end))
             at = last
-        return "".join(lines + self.lines[at:])
+        return "".join(lines + self.lines[at:]).encode(self.encoding)
 
     def _merge(self, taken: Taken) -> None:
         function = taken.pieces[-1]
         imports = [one for one in taken.imports if one not in imports_in(self.body)]
         new = [piece for piece in taken.pieces if not self._there(piece, taken)]
         for piece in new:
-            if piece.name in self.bound and not self._instead_of_the_books(piece):
+            if piece.name in self.bound and not self._instead_of_the_books(piece.name):
                 raise self._clash(piece.name)
         for one in imports:
             if one.name in self.bound:
@@ -234,22 +225,9 @@ class _Change:
         if new and self.place is not None:
             self.edits.append((self.place, self.place, f"{text}\n\n\n"))
         elif new:
-            self._append(text)
+            end = len(self.lines)
+            self.edits.append((end, end, "\n\n" * bool(self.lines) + f"{text}\n"))
         self.besides = [str(one) for one in imports] + [one.name for one in new if one is not function]
-
-    def _in_order(self, taken: Taken) -> None:
-        """Checks that names used by defaults, decorators and the like will be defined above them in the file."""
-        body = ast.parse(self._text()).body
-        future = [f"{one}\n" for one in imports_in(body) if one.module == "__future__"]
-        for piece in taken.pieces:
-            at = next((i for i, node in enumerate(body) if self._binds(node, piece.name)), 0)
-            for name in sorted(names_used_at_once("".join([*future, piece.code])) & self.bound):
-                where = [i for i, node in enumerate(body) if self._binds(node, name)]
-                if where and where[0] > at and not hasattr(builtins, name):
-                    raise CannotSaveError(
-                        f"`{piece.name}` uses `{name}` as soon as it is defined, but in {MODULE}.py `{name}` is "
-                        f"defined later (line {self._line_of(name)}). Move `{name}` up first; nothing was written."
-                    )
 
     def _there(self, piece: Piece, taken: Taken) -> bool:
         """Returns whether the file already defines this piece; if the code differs, plans to replace it."""
@@ -267,7 +245,7 @@ class _Change:
             return True
         going = {one.name for one in taken.pieces}
         others = [one for one in self.body if getattr(one, "name", None) not in going and one is not node]
-        users = [one for one in others if piece.name in self._uses(one)]
+        users = [one for one in others if piece.name in names_used(ast.unparse(one))]
         if users and not is_function:
             user = getattr(users[0], "name", f"line {users[0].lineno}")
             raise CannotSaveError(
@@ -277,30 +255,23 @@ class _Change:
             first < (one.end_lineno or 0) and first_line(one) <= last for one in self.body if one is not node
         ):
             raise CannotSaveError(f"`{piece.name}` shares line {first + 1} of {MODULE}.py with other code.")
-        above = _plain("".join(self.lines[max(0, first - piece.comment.count("\n")) : first]))
-        code = piece.code if above == piece.comment else str(piece)
         here = _plain("".join(self.lines[first:last]))
-        self.edits.append((first, last, code + "\n" * here.endswith("\n")))
-        diff = difflib.unified_diff(here.splitlines(), code.splitlines(), f"{MODULE}.py", "here", lineterm="")
+        self.edits.append((first, last, piece.code + "\n" * here.endswith("\n")))
+        diff = difflib.unified_diff(
+            here.splitlines(), piece.code.splitlines(), f"{MODULE}.py", "here", lineterm=""
+        )
         self.diff = "\n".join([self.diff, *diff]).lstrip("\n")
         return True
 
-    def _instead_of_the_books(self, piece: Piece) -> bool:
-        """Plan to remove the import of the book's function. Returns False if anything else defines or uses it."""
-        nodes = [one for one in self.body if self._binds(one, piece.name)]
-        imports = [one for one in nodes if isinstance(one, ast.ImportFrom)]
-        users = [one for one in self.body if piece.name in names_used_at_once(ast.unparse(one))]
-        if nodes != imports or len(nodes) != 1 or users or not isinstance(_parsed(piece), Definition):
+    def _instead_of_the_books(self, name: str) -> bool:
+        """Plan to remove the line with which `keep` imported the book's function. Returns False if it is another."""
+        nodes = [one for one in self.body if self._binds(one, name)]
+        (node, *others) = nodes
+        line = "".join(self.lines[node.lineno - 1 : node.end_lineno]).strip()
+        if others or not re.fullmatch(rf"from glassformer\.[\w.]+ import {name}", line):
             return False
-        (node,) = imports
-        first, last = node.lineno - 1, node.end_lineno or node.lineno
-        alone = _plain("".join(self.lines[first:last])).strip() == ast.unparse(node)
-        if not alone or node.level or not (node.module or "").startswith("glassformer."):
-            return False
-        left = [one for one in node.names if (one.asname or one.name) != piece.name]
-        rest = f"{ast.unparse(ast.ImportFrom(node.module, left, 0))}\n" if left else ""
-        self.edits.append((first, last, rest))
-        self.instead += [str(one) for one in imports_in([node]) if one.name == piece.name]
+        self.edits.append((node.lineno - 1, node.lineno, ""))
+        self.instead.append(line)
         return True
 
     def _definition_of(self, name: str) -> ast.stmt | None:
@@ -324,17 +295,8 @@ class _Change:
         symbols = symtable.symtable(code, MODULE, "exec").get_symbols()
         return any(one.get_name() == name and (one.is_assigned() or one.is_imported()) for one in symbols)
 
-    def _uses(self, node: ast.stmt) -> set[str]:
-        return names_used(_plain("".join(self.lines[first_line(node) - 1 : node.end_lineno])))
-
-    def _append(self, text: str) -> None:
-        """Appends the text at the end, after two empty lines."""
-        there = _plain(self._text())
-        ends = max(1, len(there) - len(there.rstrip("\n"))) if there.strip() else 3
-        self.edits.append((len(self.lines), len(self.lines), "\n" * max(0, 3 - ends) + f"{text}\n"))
-
     def _insert_imports(self, said: list[str]) -> None:
-        """Inserts imports below the existing imports at the top, or below the docstring, or at the beginning."""
+        """Inserts imports below the existing imports at the top, or below the docstring or comments."""
         at, text = 0, "".join(f"{one}\n" for one in said)
         top = []
         for node in self.body:
@@ -346,9 +308,7 @@ class _Change:
             at = top[-1].end_lineno or 0
             text = text if isinstance(top[-1], ast.Import | ast.ImportFrom) else f"\n{text}"
         else:
-            while at < min(2, len(self.lines)) and re.match(
-                r"#!|#.*coding[:=]", self.lines[at].lstrip("\ufeff")
-            ):
+            while at < len(self.lines) and self.lines[at].startswith("#"):
                 at += 1
             text = f"{text}\n" if at < len(self.lines) else text
         self.edits.append((at, at, text))

@@ -135,17 +135,6 @@ def names_used(code: str) -> set[str]:
     return set(walk(module))
 
 
-def names_used_at_once(code: str) -> set[str]:
-    """Returns the names that this code looks up when it is defined: those in defaults and decorators, not in bodies."""
-    module = ast.parse(code)
-    for node in ast.walk(module):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [ast.Pass()]
-        elif isinstance(node, ast.Lambda):
-            node.body = ast.Constant(None)
-    return names_used(ast.unparse(module))
-
-
 def first_line(node: ast.stmt) -> int:
     """Returns the line on which a statement begins: that of its first decorator, if it has any."""
     decorators = getattr(node, "decorator_list", [])

@@ -1,15 +1,13 @@
-"""Protects the session around a learner's function: whatever the function changes is restored and can be reported.
+"""Protects the session around a learner's function: what the function changes by accident is restored and reported.
 
-It protects from what happens by accident. Code that means to can still change the checker, for example by replacing
-its functions, Python's import hooks or the clock; a new kernel, or a new page, has the original again.
+Accidents are `np.random.seed = 0`, another default dtype of PyTorch, or another working directory. Code that means to
+can still change Python's builtins and hooks, or the checker itself; a new kernel, or a new page, has the original.
 """
 
 import contextlib
-import gc
 import math
 import os
 import random
-import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,9 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 # The modules whose functions are protected: those that an answer computes with.
-MODULES = (
-    "builtins", "math", "cmath", "random", "numpy", "numpy.linalg", "numpy.random", "torch", "torch.nn.functional",
-)  # fmt: skip
+MODULES = "math", "random", "numpy", "numpy.linalg", "numpy.random", "torch", "torch.nn.functional"
 
 
 @contextlib.contextmanager
@@ -32,16 +28,15 @@ def as_it_was() -> Iterator[list[str]]:
     warnings and of printing are restored without being listed, because changing them is no mistake.
     """
     changed: list[str] = []
-    with warnings.catch_warnings(), np.errstate(), np.printoptions(), _in_bounds():
+    with warnings.catch_warnings(), np.errstate(), np.printoptions(), _bounded_recursion():
         states = [(state, _seen(state)) for state in STATES]
         functions = functions_now()
-        modules = dict(sys.modules)
+        modules = set(sys.modules)
         try:
             yield changed
         finally:
             changed += put_functions(functions)
             loads = any(name.partition(".")[0] == "torch" for name in sys.modules.keys() - modules)
-            sys.modules.update(modules)
             for state, was in states:
                 if not _same(was, _seen(state)):
                     # PyTorch sets variables of its own when it is imported.
@@ -51,34 +46,21 @@ def as_it_was() -> Iterator[list[str]]:
                         state.put(was)
 
 
-# The largest recursion limit and switch interval of a learner's code. A deeper recursion without end fills the memory
-# before the time is up, and with a longer interval nobody notices that it is.
-BOUNDS = {"recursionlimit": 10_000, "switchinterval": 0.005}
+# The largest recursion limit of a learner's code. A deeper recursion without end fills the memory before time is up.
+DEEPEST = 10_000
 
 
 @contextlib.contextmanager
-def _in_bounds() -> Iterator[None]:
-    """Bounds what the time limit rests on, and keeps streams open and the process alive, in the `with` block."""
-    with contextlib.ExitStack() as after:
-        for name, most in BOUNDS.items():
-            put, was = getattr(sys, f"set{name}"), getattr(sys, f"get{name}")()
-            setattr(sys, f"set{name}", lambda value, put=put, most=most: put(min(value, most)))
-            put(min(was, most))
-            after.callback(put, was)
-            after.callback(setattr, sys, f"set{name}", put)
-        for stream in (sys.stdin, sys.stdout, sys.stderr):
-            with contextlib.suppress(AttributeError, TypeError):  # none, or one that takes no attribute
-                if "close" not in vars(stream):
-                    setattr(stream, "close", lambda: None)  # noqa: B010 - a type checker knows better
-                    after.callback(vars(stream).pop, "close", None)
-        for name in ("SIGALRM", "SIGVTALRM", "SIGPROF"):  # of timers, which would end Python
-            with contextlib.suppress(
-                AttributeError, OSError, ValueError
-            ):  # on Windows; outside the main thread
-                number = getattr(signal, name)
-                if signal.getsignal(number) is signal.SIG_DFL:
-                    after.callback(signal.signal, number, signal.signal(number, signal.SIG_IGN))
+def _bounded_recursion() -> Iterator[None]:
+    """Bounds the recursion limit in the `with` block."""
+    put, was = sys.setrecursionlimit, sys.getrecursionlimit()
+    sys.setrecursionlimit = lambda limit: put(min(limit, DEEPEST))
+    put(min(was, DEEPEST))
+    try:
         yield
+    finally:
+        sys.setrecursionlimit = put
+        put(was)
 
 
 def functions_now() -> dict[str, dict[str, Any]]:
@@ -127,16 +109,6 @@ def _default_dtype() -> str:
     return "float32" if torch is None else str(torch.get_default_dtype()).removeprefix("torch.")
 
 
-def _timers() -> list[int]:
-    """Returns the timers of `signal` that are set; one that was set before runs on, so its time does not count."""
-    return [which for which in range(3) if hasattr(signal, "getitimer") and signal.getitimer(which)[0]]
-
-
-def _put_timers(was: list[int]) -> None:
-    for which in set(_timers()) - set(was):
-        signal.setitimer(which, 0)
-
-
 def _put_default_dtype(was: str) -> None:
     sys.modules["torch"].set_default_dtype(getattr(sys.modules["torch"], was))
 
@@ -144,21 +116,16 @@ def _put_default_dtype(was: str) -> None:
 STATES = (
     _State("the working directory", os.getcwd, os.chdir),
     _State("`os.environ`", lambda: dict(os.environ), _put_environment),
-    *map(_of_sys, ("stdin", "stdout", "stderr", "argv", "excepthook", "displayhook", "unraisablehook")),
+    *map(_of_sys, ("stdin", "stdout", "stderr")),
     _State("`sys.path`", lambda: list(sys.path), _put_path),
     _State("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
-    _State("a timer of `signal`", _timers, _put_timers),
-    _State("the garbage collector", gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
     _State("the default dtype of torch", _default_dtype, _put_default_dtype),
 )
 
 
 def _functions(outside: ModuleType) -> dict[str, Any]:
     """Returns a module's functions, but not its classes, which PyTorch itself replaces in its own modules."""
-    every = outside.__name__ == "builtins"
-    return {
-        name: value for name, value in vars(outside).items() if name[:1].islower() or (every and name != "_")
-    }
+    return {name: value for name, value in vars(outside).items() if name[:1].islower()}
 
 
 _OWN = [(module, _functions(module)) for module in (np, math)]
@@ -195,22 +162,19 @@ def _changed(outside: ModuleType, was: dict[str, Any]) -> list[str]:
 
 
 def _called(module: ModuleType, name: str) -> str:
-    where = module.__name__.replace("numpy", "np", 1)
-    return f"`{name}`" if where == "builtins" else f"`{where}.{name}`"
+    return f"`{module.__name__.replace('numpy', 'np', 1)}.{name}`"
 
 
 @contextlib.contextmanager
 def untouched_randomness() -> Iterator[None]:
     """Leave every global random state as it was, so that a learner's `np.random.seed(0)` still holds."""
-    python, generator = random.getstate(), np.random.get_bit_generator()
-    numpy = generator.state
+    python, numpy = random.getstate(), np.random.get_state()
     torch = sys.modules.get("torch")
     in_torch = torch.random.get_rng_state() if torch else None
     try:
         yield
     finally:
         random.setstate(python)
-        np.random.set_bit_generator(generator)
-        generator.state = numpy
+        np.random.set_state(numpy)
         if torch:
             torch.random.set_rng_state(in_torch)

@@ -28,7 +28,7 @@ def multi_head(
 ) -> Float[np.ndarray, "T D"]:
     """Computes causal attention with several heads, which share the width."""
     q, k, v = (split_heads(x @ W, n_heads) for W in (W_q, W_k, W_v))
-    mixed, _ = scaled_dot_product_attention(q, k, v, mask=causal_mask(len(x)))
+    mixed, _ = scaled_dot_product_attention(q, k, v, mask=causal_mask(len(x), len(x)))
     return merge_heads(mixed) @ W_o
 
 
