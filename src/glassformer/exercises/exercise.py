@@ -248,6 +248,10 @@ class Exercise:
         code, near = self.answer, self.short or self.reference
         self.mistake(name, Slip(code, self.reference.__name__, near, edits, names))
 
+    def wrong(self, name: str) -> Callable[..., Any]:
+        """Returns the first function that makes the classic mistake of this name."""
+        return next(one.function for one in self.mistakes if one.name == name)
+
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Returns the call as text: numbers and small arrays of whole numbers in full, anything else by name."""
         bound = inspect.signature(self.reference).bind(*args, **kwargs)

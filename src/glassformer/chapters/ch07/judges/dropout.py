@@ -93,59 +93,16 @@ def _(dropout):
             raise Wrong(said, what=what, got=not should)
 
 
-def _dropping(factor, stays=lambda g, x, rate: g.random(x.shape) >= rate, whenever=False):
-    """Returns a wrong dropout that keeps what `stays` selects and multiplies it by `factor(rate)`."""
-
-    def wrong(x, rate, generator, training=True):
-        if not (training or whenever) or rate == 0:
-            return x
-        return x * stays(generator, x, rate) * factor(rate)
-
-    return wrong
-
-
-def _rest(rate):
-    return 1 / (1 - rate)
-
-
-dropping.mistake("not divided", _dropping(lambda rate: 1.0))
-dropping.mistake("times the rest", _dropping(lambda rate: 1 - rate))
-dropping.mistake("by the rate", _dropping(lambda rate: 1 / rate))
-dropping.mistake("upside down", _dropping(_rest, lambda g, x, rate: g.random(x.shape) < rate))
-dropping.mistake("always", _dropping(_rest, whenever=True))
-dropping.mistake("rows", _dropping(_rest, lambda g, x, rate: g.random((*x.shape[:-1], 1)) >= rate))
-dropping.mistake("columns", _dropping(_rest, lambda g, x, rate: g.random(x.shape[-1]) >= rate))
-dropping.mistake(
-    "upside down",
-    lambda x, rate, generator, training=True: (
-        x * (generator.random(x.shape) < rate) / (1 - rate) if training else x
-    ),
-)
-
-
-@dropping.mistake("by the rate")
-@np.errstate(divide="ignore", invalid="ignore")
-def _(x, rate, generator, training=True):
-    return x * (generator.random(x.shape) >= rate) / rate if training else x
-
-
-dropping.mistake("one for all", _dropping(_rest, lambda g, x, rate: g.random(x.shape[-2:]) >= rate))
-dropping.mistake(
-    "in pairs",
-    _dropping(
-        _rest,
-        lambda g, x, rate: np.repeat(g.random(x.shape), 2, axis=-1)[..., : x.shape[-1]] >= rate,
-    ),
-)
-dropping.mistake(
-    "scaled in evaluation",
-    lambda x, rate, generator, training=True: (
-        x * (generator.random(x.shape) >= rate) if training else x * (1 - rate)
-    ),
-)
-dropping.mistake(
-    "own seed", _dropping(_rest, lambda g, x, rate: np.random.default_rng(0).random(x.shape) >= rate)
-)
-dropping.mistake(
-    "no seed", _dropping(_rest, lambda g, x, rate: np.random.default_rng().random(x.shape) >= rate)
-)
+_DRAWN = "generator.random(x.shape)"
+dropping.slip("not divided", " / (1 - rate)", "")
+dropping.slip("times the rest", "/ (1 - rate)", "* (1 - rate)")
+dropping.slip("by the rate", "/ (1 - rate)", "/ rate")
+dropping.slip("upside down", ">= rate", "< rate")
+dropping.slip("always", "if not training", "if False")
+dropping.slip("rows", _DRAWN, "generator.random((*x.shape[:-1], 1))")
+dropping.slip("columns", _DRAWN, "generator.random(x.shape[-1])")
+dropping.slip("one for all", _DRAWN, "generator.random(x.shape[-2:])")
+dropping.slip("in pairs", _DRAWN, f"np.repeat({_DRAWN}, 2, axis=-1)[..., : x.shape[-1]]")
+dropping.slip("scaled in evaluation", "return x\n", "return x * (1 - rate)\n", " / (1 - rate)", "")
+dropping.slip("own seed", "generator.random", "np.random.default_rng(0).random")
+dropping.slip("no seed", "generator.random", "np.random.default_rng().random")

@@ -58,26 +58,12 @@ def _(without_head):
     )
 
 
-def _zeroed(at):
-    """Returns a wrong answer, with zeros where `at` puts them for this D, head and number of heads."""
-
-    def wrong(W_o, head, n_heads):
-        silenced = np.array(W_o)
-        silenced[at(len(W_o), head, n_heads)] = 0
-        return silenced
-
-    return wrong
-
-
-def _run(D, head, n_heads):
-    return slice(head * (D // n_heads), (head + 1) * (D // n_heads))
-
-
-silence.mistake("columns", _zeroed(lambda D, h, H: (slice(None), _run(D, h, H))))
-silence.mistake("in turns", _zeroed(lambda D, h, H: slice(h, None, H)))
-silence.mistake("one row", _zeroed(lambda D, h, H: h))
-silence.mistake("n_heads rows", _zeroed(lambda D, h, H: slice(h * H, (h + 1) * H)))
-silence.mistake("from 1", _zeroed(lambda D, h, H: _run(D, h - 1, H) if h else slice(D, D)))
-silence.mistake("the others", lambda W, h, H: W - without_head(W, h, H))
-silence.mistake("rescaled", lambda W, h, H: without_head(W, h, H) * (H / max(H - 1, 1)))
-silence.mistake("removed", lambda W, h, H: np.delete(W, np.arange(len(W))[_run(len(W), h, H)], axis=0))
+_ROWS = "head * K : (head + 1) * K"
+silence.slip("columns", _ROWS, f":, {_ROWS}")
+silence.slip("in turns", _ROWS, "head::n_heads")
+silence.slip("one row", _ROWS, "head")
+silence.slip("n_heads rows", "K = len(W_o) // n_heads", "K = n_heads")
+silence.slip("from 1", _ROWS, "max(0, head - 1) * K : head * K")
+silence.slip("the others", "return silenced", "return W_o - silenced")
+silence.slip("rescaled", "return silenced", "return silenced * n_heads / max(n_heads - 1, 1)")
+silence.slip("removed", "return silenced", "return np.delete(W_o, slice(head * K, (head + 1) * K), axis=0)")
