@@ -70,12 +70,9 @@ loss.slip("one maximum", *_LOG_P, _MAX, "logits.max()")
 loss.slip("one maximum", _MAX, "logits.max()")
 loss.slip("clipped", f"logits - {_MAX}", "np.clip(logits, -50, 50)")
 loss.slip(
-    "columns",
-    f" - {_MAX}",
-    "",
-    "np.log(np.exp(shifted).sum(axis=1))",
-    "np.log(np.exp(shifted).sum(axis=0))[targets]",
-)
+    "columns", f" - {_MAX}", "",
+    "np.log(np.exp(shifted).sum(axis=1))", "np.log(np.exp(shifted).sum(axis=0))[targets]",
+)  # fmt: skip
 loss.slip("every target", _NATS, "(totals[:, None] - shifted[:, targets])")
 loss.slip("no sign", "return (", "return -(")
 loss.slip("bits", ".mean()", ".mean() / np.log(2)")

@@ -99,11 +99,9 @@ for _number in ("-30.0", "-100.0", "-1000.0"):
     attention.slip("finite", "-np.inf", _number)
 attention.slip("overflow", softmax=lambda x: np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True))
 attention.slip(
-    "zero after, divided anew",
-    *_AFTERWARDS,
-    "return",
-    "weights = weights / weights.sum(-1, keepdims=True)\n    return",
-)
+    "zero after, divided anew", *_AFTERWARDS,
+    "return", "weights = weights / weights.sum(-1, keepdims=True)\n    return",
+)  # fmt: skip
 attention.slip("picked", f"scores = {_HIDE}", "scores[~mask] = -np.inf")
 attention.slip("picked", f"scores = {_HIDE}", "scores[..., ~mask] = -np.inf")
 attention.slip("zero after", *_AFTERWARDS)

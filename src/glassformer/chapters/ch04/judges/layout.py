@@ -68,13 +68,6 @@ layout.mistake("rows", lambda W, n_heads: interleaved_to_half(W.T, n_heads).T)
 layout.mistake("way back", lambda W, H: W.reshape(len(W), H, 2, -1).swapaxes(2, 3).reshape(W.shape))
 layout.mistake("mixed heads", lambda W, n_heads: in_halves(W))
 layout.slip(
-    "heads apart",
-    "n_heads, -1)",
-    "-1, n_heads)",
-    "..., 0::2",
-    ":, 0::2",
-    "..., 1::2",
-    ":, 1::2",
-    "axis=-1",
-    "axis=1",
-)
+    "heads apart", "n_heads, -1)", "-1, n_heads)", "..., 0::2", ":, 0::2", "..., 1::2", ":, 1::2",
+    "axis=-1", "axis=1",
+)  # fmt: skip

@@ -79,16 +79,9 @@ turn.slip("other way", "np.sin(angles)", "-np.sin(angles)")
 turn.slip("no minus", "cos - second", "cos + second")
 turn.slip("two minuses", "first * sin + second * cos", "second * cos - first * sin")
 turn.slip(
-    "neighbours",
-    ": K // 2]",
-    "0::2]",
-    "K // 2 :]",
-    "1::2]",
-    "concatenate",
-    "stack",
-    "axis=-1)",
-    "axis=-1).reshape(x.shape)",
-)
+    "neighbours", ": K // 2]", "0::2]", "K // 2 :]", "1::2]", "concatenate", "stack",
+    "axis=-1)", "axis=-1).reshape(x.shape)",
+)  # fmt: skip
 turn.slip("cosines alone", "np.sin(angles)", "0")
 add_wrong_frequencies(turn, lambda theta, x, base=1e4: turned_rows(x, theta(x.shape[-1], base)), D="K")
 turn.slip(

@@ -148,10 +148,7 @@ whole.slip("backwards", "range(n_layers)", "reversed(range(n_layers))")
 whole.slip("sorted as text", "range(n_layers)", "sorted(range(n_layers), key=str)")
 whole.slip("gain forgotten", 'norm.weight"]', 'norm.weight"] ** 0', 'norm.bias"]', 'norm.bias"] * 0')
 whole.slip(
-    "norm too early",
-    "    n_layers =",
-    f"    {_NORM}\n    n_layers =",
-    f"    {_NORM}\n    return",
-    "    return",
-)
+    "norm too early", "    n_layers =", f"    {_NORM}\n    n_layers =",
+    f"    {_NORM}\n    return", "    return",
+)  # fmt: skip
 whole.slip("last position", "x @ table.T", "x[-1] @ table.T")

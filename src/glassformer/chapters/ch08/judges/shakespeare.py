@@ -135,12 +135,9 @@ real.slip(
     "QK gains forgotten", 'norm_q.weight"]', 'norm_q.weight"] ** 0', 'norm_k.weight"]', 'norm_k.weight"] ** 0'
 )
 real.slip(
-    "turned first",
-    f"rotary({_Q})",
-    _Q.replace("(q", "(rotary(q)"),
-    f"rotary({_K})",
-    _K.replace("(k", "(rotary(k)"),
-)
+    "turned first", f"rotary({_Q})", _Q.replace("(q", "(rotary(q)"),
+    f"rotary({_K})", _K.replace("(k", "(rotary(k)"),
+)  # fmt: skip
 real.slip("no rotation", "rotary(", "(")
 real.slip("values turned", "q, k, v, mask", "q, k, rotary(v), mask")
 real.slip("scale and root", "scale * np.sqrt(q.shape[-1])", "scale")

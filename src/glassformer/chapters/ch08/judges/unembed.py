@@ -23,7 +23,9 @@ head = exercise("gpt.unembed", unembed, axes="T V")
 
 def _dots(x: np.ndarray, embedding: np.ndarray) -> np.ndarray:
     states = x.reshape(-1, x.shape[-1])
-    dots = [[math.fsum(a * b for a, b in zip(state, row, strict=True)) for row in embedding] for state in states]
+    dots = [
+        [math.fsum(a * b for a, b in zip(state, row, strict=True)) for row in embedding] for state in states
+    ]
     return np.reshape(dots, (*x.shape[:-1], len(embedding)))
 
 
