@@ -43,27 +43,26 @@ def _(dropout):
         expect_shape(dropout(np.ones(shape), 0.5, _drawn()), shape, f"dropout of x of shape {shape}")
 
 
+def _near(what: str, got: np.ndarray, want: float, within: float) -> None:
+    """Check that every fraction is near to the one that is wanted."""
+    far = np.ravel(got)[np.abs(np.ravel(got) - want).argmax()]
+    if abs(far - want) > within:
+        raise Wrong(f"{what} should be near {want}; yours is {far:.2f}.", what=what, got=round(float(far), 1))
+
+
 @dropping.check("the rate decides how many are dropped")
 def _(dropout):
     for rate in (0.2, 0.75):
-        gone = float((np.asarray(dropout(MANY, rate, _drawn())) == 0).mean())
-        if abs(gone - rate) > 0.05:
-            what = f"the fraction that dropout(x, {rate}, generator) drops"
-            raise Wrong(f"{what} should be near {rate}; yours is {gone:.2f}.", what=what, got=round(gone, 1))
+        gone = np.asarray(dropout(MANY, rate, _drawn())) == 0
+        _near(f"the fraction that dropout(x, {rate}, generator) drops", gone.mean(), rate, within=0.05)
 
 
 @dropping.check("each number of x is drawn separately")
 def _(dropout):
     kept = np.asarray(dropout(MANY, 0.5, _drawn())) != 0
     for axis, name in ((1, "row"), (0, "column")):
-        share = kept.mean(axis=axis)
-        if share.min() < 0.1 or share.max() > 0.9:
-            what = f"the fraction of a {name} of {kept.shape[axis]} numbers that is kept at rate 0.5"
-            raise Wrong(
-                f"{what} should be near 0.5; yours is {share.min():.1f} to {share.max():.1f}.",
-                what=what,
-                got=[float(share.min()), float(share.max())],
-            )
+        what = f"the fraction of a {name} of {kept.shape[axis]} numbers that is kept at rate 0.5"
+        _near(what, kept.mean(axis=axis), 0.5, within=0.4)
 
 
 @dropping.check("so are the texts of a batch, and adjacent numbers")
@@ -72,9 +71,8 @@ def _(dropout):
     for axis, name in enumerate(("texts of a batch", "positions", "columns")):
         slices = np.moveaxis(kept, axis, 0)
         agree = (slices[1:] == slices[:-1]).mean(axis=(1, 2))
-        if agree.max() > 0.9:
-            what = f"the fraction of entries that share their fate in two neighbouring {name} at rate 0.5"
-            raise Wrong(f"{what} should be near 0.5; yours is {agree.max():.1f}.", what=what, got=agree)
+        what = f"the fraction of entries that share their fate in two neighbouring {name} at rate 0.5"
+        _near(what, agree, 0.5, within=0.4)
 
 
 @dropping.check(
