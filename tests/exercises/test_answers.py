@@ -36,9 +36,8 @@ CHAPTERS = sorted({prose.chapter for prose in catalogue().values()})
 EXERCISES = pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
 NOTEBOOKS = Path(__file__).parents[2] / "book" / "chapters" / "exercises"
 IN_SINGLE_PRECISION = {
-    "filled_in_single_precision", "score_as_an_item", "waves_in_single_precision", "waves_of_a_tutorial",
-    "wavelengths_from_inv_freq", "rotary_in_few_characters", "rotary_of_hugging_face", "rotary_of_meta",
-    "gradient_as_a_list_of_rows", "orthogonal_in_single_precision",
+    "waves_of_a_tutorial", "wavelengths_from_inv_freq", "rotary_of_hugging_face", "rotary_of_meta",
+    "orthogonal_in_single_precision",
 }  # fmt: skip
 SECONDS = 60.0  # the machine that tests may be busy; the checks themselves take milliseconds
 

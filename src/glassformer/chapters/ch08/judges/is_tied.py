@@ -62,7 +62,10 @@ _COMPARE = "np.array_equal(head, embedding.T)"
 one.slip("equal now", _WRITE, "")
 one.slip("says no", "= make()", "= make()[0], make()[1]")
 one.slip("says no", _WRITE, "embedding = embedding + 1")
-one.slip("one row", _WRITE, "embedding[0] = 999.0 + np.arange(len(embedding[0]))")
+one.slip(
+    "one row", _WRITE, "embedding[0] = 999.0 + np.arange(len(embedding[0]))",
+    _COMPARE, "all(head[:, 0] == embedding[0])",
+)  # fmt: skip
 one.mistake("shares memory", lambda make: np.shares_memory(*make()))
 one.slip("says no", _WRITE, "", _COMPARE, "head is embedding.T")
 one.slip("base", _WRITE, "", _COMPARE, "head.base is embedding")
