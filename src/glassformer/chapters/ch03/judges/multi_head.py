@@ -64,11 +64,11 @@ several.also(*_layer(4, 6, seed=4), 6, want=head_by_head)
 
 @several.check("a later position changes nothing before it")
 def _(multi_head):
-    x, *matrices = _layer(5, 6, seed=6)
+    x, W_q, W_k, W_v, W_o = _layer(5, 6, seed=6)
     other = x.copy()
     other[-1] = numbers(6, seed=9)
-    right = head_by_head(x[:4], *matrices, 2)
-    got = np.asarray(multi_head(other, *matrices, 2))[:4]
+    right = head_by_head(x[:4], W_q, W_k, W_v, W_o, 2)
+    got = np.asarray(multi_head(other, W_q, W_k, W_v, W_o, 2))[:4]
     expect(got, right, "the first four rows, after changing the fifth,", axes="T D")
 
 

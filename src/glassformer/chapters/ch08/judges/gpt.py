@@ -3,7 +3,6 @@
 Axes: T positions, V vocabulary.
 """
 
-import itertools
 import math
 from typing import Any
 
@@ -65,14 +64,17 @@ def gpt_by_hand(ids: Any, weights: Weights, n_heads: int) -> np.ndarray:
     """Returns the logits of a GPT, a number at a time, with the blocks of chapter 07."""
     table = weights["token_embedding.weight"]
     x = np.array([table[one] + weights["decoder.positions.weight"][t] for t, one in enumerate(ids)])
-    for i in itertools.count():
-        start = f"decoder.blocks.{i}."
-        own = {name.removeprefix(start): w for name, w in weights.items() if name.startswith(start)}
-        if not own:
-            break
-        x = pre_norm_by_hand(x, own, n_heads)
+    i = 0
+    while own := weights_of_block(weights, i):
+        x, i = pre_norm_by_hand(x, own, n_heads), i + 1
     x = layer_norm_by_hand(x, weights["decoder.norm.weight"], weights["decoder.norm.bias"])
     return np.array([[math.fsum(row * one) for one in table] for row in x])
+
+
+def weights_of_block(weights: Weights, i: int) -> dict[str, np.ndarray]:
+    """Returns the weights of block i under their names within the block."""
+    start = f"decoder.blocks.{i}."
+    return {name.removeprefix(start): w for name, w in weights.items() if name.startswith(start)}
 
 
 def many(n: int, thing: str) -> str:
