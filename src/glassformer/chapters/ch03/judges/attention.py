@@ -26,12 +26,9 @@ def _short(q, k, v, *, mask=None):
 
 
 attention = exercise(
-    "attention.attention",
-    scaled_dot_product_attention,
-    short=_short,
-    parts=("outputs", "weights"),
-    axes=("T K", "T S"),
-)
+    "attention.attention", scaled_dot_product_attention,
+    short=_short, parts=("outputs", "weights"), axes=("T K", "T S"),
+)  # fmt: skip
 
 _q, _k, _v = numbers(3, 4), numbers(5, 4, seed=1), numbers(5, 4, seed=2)
 attention.case("three queries, five keys, no mask", _q, _k, _v, want=attended)
@@ -72,11 +69,8 @@ def _(attention):
     loud[-1] *= 50
     mask = np.tri(4, dtype=bool)
     outputs, _ = attention(q, loud, v, mask=mask)
-    expect(
-        np.asarray(outputs)[:3],
-        attended(q, k, v, mask)[0][:3],
-        "the first three outputs, after making the last key larger,",
-    )
+    what = "the first three outputs, after making the last key larger,"
+    expect(np.asarray(outputs)[:3], attended(q, k, v, mask)[0][:3], what)
 
 
 _last = np.array([[True, True, False]])

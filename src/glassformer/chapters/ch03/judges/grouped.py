@@ -38,14 +38,12 @@ def _in_groups(q, k, v):
 grouped.shape("an output for each query head", *_shared(6, 2, 4, 5, 3), want=(6, 4, 3))
 grouped.case(
     "as many key heads as query heads, so each query head has its own",
-    *_shared(3, 3, 2, 4, 2),
-    want=_in_groups,
-)
+    *_shared(3, 3, 2, 4, 2), want=_in_groups,
+)  # fmt: skip
 grouped.case(
     "two key heads for six query heads: 0, 1 and 2 share the first",
-    *_shared(6, 2, 3, 4, 2, seed=3),
-    want=_in_groups,
-)
+    *_shared(6, 2, 3, 4, 2, seed=3), want=_in_groups,
+)  # fmt: skip
 grouped.case("one key head for all the query heads", *_shared(4, 1, 3, 2, 5, seed=6), want=_in_groups)
 
 _TIMES = "times = len(q) // len(k)"

@@ -30,10 +30,8 @@ shares.case("each row of a table sums to 1 by itself", _x, want=[softmax_by_hand
 _x = numbers(2, 3, 4)
 shares.case(
     "softmax runs over the last axis, however many there are",
-    _x,
-    want=[[softmax_by_hand(row) for row in table] for table in _x],
-    axes="B T S",
-)
+    _x, want=[[softmax_by_hand(row) for row in table] for table in _x], axes="B T S",
+)  # fmt: skip
 shares.case("a score of −∞ gets a share of 0", np.array([-np.inf, 0.0, 0.0]), want=[0, 0.5, 0.5], axes="S")
 shares.case(
     "large scores do not overflow",

@@ -50,11 +50,8 @@ buckets.case(
 )  # fmt: skip
 buckets.case(
     "causal: every future key is in bucket 0",
-    np.array([1, 2, 50]),
-    bidirectional=False,
-    want=[0, 0, 0],
-    axes="S",
-)
+    np.array([1, 2, 50]), bidirectional=False, want=[0, 0, 0], axes="S",
+)  # fmt: skip
 buckets.case(
     "causal: from 16 on, buckets widen logarithmically",
     _past(15, 16, 32, 64, 100), bidirectional=False, want=[15, 16, 21, 26, 30], axes="S",

@@ -3,13 +3,12 @@
 Axes: L stages, T positions, D d_model, V vocabulary.
 """
 
-import math
 from typing import Any
 
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.exercises.material import numbers
+from glassformer.exercises.material import numbers, product_by_hand
 from glassformer.scratch.attention import softmax
 from glassformer.shapes import Float
 
@@ -33,11 +32,7 @@ early = exercise("stream.lens", lens, axes="L T V")
 
 def logits_by_hand(streams: Any, weight: Any, W: Any, eps: float = EPS) -> np.ndarray:
     """The logits, each a sum written out."""
-    normed = rms_norm_by_hand(streams, weight, eps)
-    return np.array([
-        [[math.fsum(a * b for a, b in zip(row, column, strict=True)) for column in W.T] for row in one]
-        for one in normed
-    ])  # fmt: skip
+    return product_by_hand(rms_norm_by_hand(streams, weight, eps), W)
 
 
 HEAD = numbers(4, 5, seed=3)

@@ -49,10 +49,8 @@ places.case(
     lambda x, f, norm: f(norm(np.array(x))) + x, want="pre", what="`which_placement` for sublayer(norm(x)) + x",
 )  # fmt: skip
 places.also(
-    lambda x, f, norm: norm(f(np.array(x)) + x),
-    want="post",
-    what="`which_placement` for norm(sublayer(x) + x)",
-)
+    lambda x, f, norm: norm(f(np.array(x)) + x), want="post", what="`which_placement` for norm(sublayer(x) + x)",
+)  # fmt: skip
 
 
 places.slip("norm hidden", "5 * read", "read")

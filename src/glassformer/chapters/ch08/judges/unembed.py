@@ -3,12 +3,10 @@
 Axes: T positions, D d_model, V vocabulary.
 """
 
-import math
-
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.exercises.material import numbers
+from glassformer.exercises.material import numbers, product_by_hand
 from glassformer.scratch.attention import softmax
 from glassformer.shapes import Float
 
@@ -22,11 +20,7 @@ head = exercise("gpt.unembed", unembed, axes="T V")
 
 
 def _dots(x: np.ndarray, embedding: np.ndarray) -> np.ndarray:
-    states = x.reshape(-1, x.shape[-1])
-    dots = [
-        [math.fsum(a * b for a, b in zip(state, row, strict=True)) for row in embedding] for state in states
-    ]
-    return np.reshape(dots, (*x.shape[:-1], len(embedding)))
+    return product_by_hand(x, embedding.T)
 
 
 head.shape("a logit for each entry of the vocabulary", numbers(5, 4), numbers(7, 4, seed=1), want=(5, 7))
@@ -50,5 +44,5 @@ head.mistake("softmax", lambda x, E: softmax(x @ E.T))
 head.mistake("argmax", lambda x, E: (x @ E.T).argmax(axis=-1))
 head.mistake("vocabulary first", lambda x, E: E @ x.T)
 head.mistake("all axes", lambda x, E: (E @ x.T).T)
-head.mistake("root", lambda x, E: x @ E.T / math.sqrt(E.shape[1]))
+head.mistake("root", lambda x, E: x @ E.T / np.sqrt(E.shape[1]))
 head.mistake("cosine", lambda x, E: x @ (E / np.linalg.norm(E, axis=1, keepdims=True)).T)
