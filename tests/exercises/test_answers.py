@@ -6,6 +6,7 @@ that differ from the book's, and answers that are wrong in other ways.
 
 import ast
 import builtins
+import inspect
 import re
 import warnings
 from pathlib import Path
@@ -18,6 +19,7 @@ import torch
 from glassformer.exercises import exercises, expect
 from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
 from glassformer.exercises.catalogue import catalogue
+from glassformer.exercises.slip import Slip
 from glassformer.exercises.source import imports_in, names_used
 from tools import derived
 from tools.pages.practice import task
@@ -34,9 +36,8 @@ CHAPTERS = sorted({prose.chapter for prose in catalogue().values()})
 EXERCISES = pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
 NOTEBOOKS = Path(__file__).parents[2] / "book" / "chapters" / "exercises"
 IN_SINGLE_PRECISION = {
-    "filled_in_single_precision", "score_as_an_item", "waves_in_single_precision", "waves_of_a_tutorial",
-    "wavelengths_from_inv_freq", "rotary_in_few_characters", "rotary_of_hugging_face", "rotary_of_meta",
-    "gradient_as_a_list_of_rows", "orthogonal_in_single_precision",
+    "waves_of_a_tutorial", "wavelengths_from_inv_freq", "rotary_of_hugging_face", "rotary_of_meta",
+    "orthogonal_in_single_precision",
 }  # fmt: skip
 SECONDS = 60.0  # the machine that tests may be busy; the checks themselves take milliseconds
 
@@ -163,6 +164,17 @@ def test_a_classic_mistake_is_named_and_no_other_and_none_is_near_to_being_right
         outcome = attempt(exercise, mistake.function, SECONDS)
     assert outcome.status == WRONG
     assert outcome.message.endswith(mistake.says)
+
+
+def test_a_slip_finds_every_name_that_it_uses():
+    made = [(exercise.name, mistake, inspect.unwrap(mistake.function)) for exercise, mistake in MISTAKES]
+    unknown = [
+        (name, mistake.name, names)
+        for name, mistake, slip in made
+        if isinstance(slip, Slip)
+        and (names := names_used(slip.code) - slip.scope.keys() - set(dir(builtins)))
+    ]
+    assert unknown == []
 
 
 @EXERCISES

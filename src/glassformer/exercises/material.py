@@ -1,6 +1,7 @@
-"""Helpers that judges share: weights by their names, fixed random numbers, functions without NumPy's warnings."""
+"""Helpers that judges share: fixed random numbers, products written out, functions without NumPy's warnings."""
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,20 @@ Weights = Mapping[str, np.ndarray]
 def numbers(*shape: int, seed: int | tuple[int, ...] = 0) -> np.ndarray:
     """Returns normally distributed numbers of this shape; the same seed always gives the same numbers."""
     return np.random.default_rng(seed).normal(size=shape)
+
+
+def product_by_hand(x: Any, W: Any, b: Any = None) -> np.ndarray:
+    """X @ W + b for rows x: every number is a sum written out."""
+    added = [0.0] * len(W[0]) if b is None else b
+    rows = np.reshape(x, (-1, len(W)))
+    made = [
+        [
+            math.fsum(a * w for a, w in zip(row, column, strict=True)) + c
+            for column, c in zip(zip(*W, strict=True), added, strict=True)
+        ]
+        for row in rows
+    ]
+    return np.reshape(made, (*np.shape(x)[:-1], len(added)))
 
 
 def quiet(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -56,13 +56,6 @@ def run_as_a_sum(x, sublayers):
     return np.sum(writes, axis=0)
 
 
-@wrong("machine.stack", "argument")
-def run_in_place(x, sublayers):
-    for sublayer in sublayers:
-        x += sublayer(x)
-    return x
-
-
 @wrong("machine.stack", "inside the loop")
 def run_once(x, sublayers):
     for sublayer in sublayers:
@@ -94,12 +87,6 @@ def agreement_by_loops(views):
         ]
         shares.append(sum(same) / len(same))
     return shares
-
-
-@right("machine.agreement")
-def agreement_in_torch(views):
-    best = torch.as_tensor(views).argmax(dim=-1)
-    return (best == best[-1]).double().mean(dim=-1)
 
 
 # 5 · machine.peeks
@@ -145,11 +132,6 @@ def peeks_by_another_x(f, x):
     return any(not np.allclose(f(cut)[:t], f(x)[:t]) for t, cut in enumerate(cuts))
 
 
-@wrong("machine.peeks", "every path end in `return`")
-def peeks_without_an_end(f, x):
-    return True if peeks_by_single_rows(f, x) else None
-
-
 def _seen_in(f, x, changed_rows, looked_at):
     changed = x.copy()
     changed[changed_rows] = np.random.default_rng(5).normal(size=changed[changed_rows].shape)
@@ -183,10 +165,3 @@ def peeks_at_two_rows(f, x):
 @wrong("machine.peeks", "row 0 sees row 2 but not row 1")
 def peeks_at_the_next(f, x):
     return any(_seen_in(f, x, t, t - 1) for t in range(1, len(x)))
-
-
-@wrong("machine.peeks", "")
-def peeks_halfway(f, x):
-    changed = x.copy()
-    changed[3:] += 1
-    return not np.allclose(f(changed)[:3], f(x)[:3])

@@ -30,11 +30,6 @@ def vocabulary_as_a_list(text):
     return sorted(set(text))
 
 
-@wrong("tokens.vocabulary", "should be a string (str)")
-def how_many(text):
-    return len(set(text))
-
-
 # 2 · tokens.encode
 
 
@@ -44,16 +39,6 @@ def ids_by_index(text, characters):
         if c not in characters:
             raise ValueError(f"{c!r} at place {i} is unknown")
     return [characters.index(c) for c in text]
-
-
-@right("tokens.encode")
-def ids_in_torch(text, characters):
-    places = {c: i for i, c in enumerate(characters)}
-    try:
-        return torch.tensor([places[c] for c in text])
-    except KeyError as error:
-        place = next(i for i, c in enumerate(text) if c not in places)
-        raise ValueError(f"text[{place}] is {error}") from error
 
 
 @wrong(
@@ -111,11 +96,6 @@ def text_without_a_check(ids, characters):
 @right("tokens.one_hot")
 def hot_by_comparison(ids, vocab_size):
     return (ids[:, None] == np.arange(vocab_size)).astype(float)
-
-
-@right("tokens.one_hot")
-def hot_by_torch(ids, vocab_size):
-    return torch.nn.functional.one_hot(torch.as_tensor(ids), vocab_size).double()
 
 
 # 5 · tokens.embed
@@ -183,16 +163,6 @@ def pair_and_its_count(ids):
 
 
 # 7 · tokens.merge
-
-
-@right("tokens.merge")
-def merge_by_iterator(ids, pair, new_id):
-    out = []
-    for i in ids:
-        out.append(int(i))
-        if len(out) > 1 and out[-2:] == list(pair):
-            out[-2:] = [new_id]
-    return out
 
 
 @right("tokens.merge")
@@ -297,11 +267,3 @@ def nearest_by_loop(table, row):
         return float(table[i] @ table[row]) / (math.hypot(*table[i]) * math.hypot(*table[row]))
 
     return sorted((i for i in range(len(table)) if i != row), key=cosine, reverse=True)
-
-
-@right("tokens.nearest")
-def nearest_by_torch(table, row):
-    table = torch.as_tensor(table)
-    likeness = torch.nn.functional.cosine_similarity(table, table[row : row + 1])
-    likeness[row] = -2
-    return likeness.argsort(descending=True)[:-1]

@@ -60,12 +60,6 @@ def mask_by_comparing(n_queries, n_keys=None):
     return places[None] <= places[n_keys - n_queries :, None]
 
 
-@right("attention.causal_mask")
-def mask_in_lists(n_queries, n_keys=None):
-    first = (n_keys or n_queries) - n_queries
-    return [[s <= first + t for s in range(n_keys or n_queries)] for t in range(n_queries)]
-
-
 @wrong("attention.causal_mask", "yours is 9 numbers. Make it one with `dtype=bool`.")
 def mask_of_numbers(n_queries, n_keys=None):
     return np.tri(n_keys)[n_keys - n_queries :]
@@ -190,13 +184,6 @@ def groups_by_broadcasting(q, k, v):
     H, T, K = q.shape
     in_groups = q.reshape(len(k), H // len(k), T, K)
     return attention_by_einsum(in_groups, k[:, None], v[:, None])[0].reshape(H, T, K)
-
-
-@right("attention.grouped")
-def groups_by_loop(q, k, v):
-    return [
-        attention_by_einsum(q[h], k[h * len(k) // len(q)], v[h * len(k) // len(q)])[0] for h in range(len(q))
-    ]
 
 
 # 10 · attention.cross_attention

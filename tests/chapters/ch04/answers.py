@@ -23,21 +23,6 @@ def by_permutation_matrix(outputs, weights, order):
     return P @ outputs, P @ weights @ P.T
 
 
-@right("positions.equivariance")
-def by_loops_in_torch(outputs, weights, order):
-    T = len(order)
-    new = torch.empty(T, T, dtype=torch.float64)
-    for i in range(T):
-        for j in range(T):
-            new[i, j] = weights[order[i], order[j]]
-    return torch.as_tensor(outputs)[torch.as_tensor(order)], new
-
-
-@right("positions.equivariance")
-def in_lists(outputs, weights, order):
-    return [outputs[i].tolist() for i in order], [[float(weights[i, j]) for j in order] for i in order]
-
-
 @wrong("positions.equivariance", "2 things, (outputs, weights)")
 def outputs_only(outputs, weights, order):
     return outputs[order]
@@ -53,23 +38,6 @@ def by_complex_numbers(k, d_model, base=10_000.0):
         z = cmath.exp(1j * k * base ** (-2 * i / d_model))
         R[2 * i, 2 * i] = R[2 * i + 1, 2 * i + 1] = z.real
         R[2 * i, 2 * i + 1], R[2 * i + 1, 2 * i] = z.imag, -z.imag
-    return R
-
-
-@right("positions.shift_matrix")
-def by_block_diag(k, d_model, base=10_000.0):
-    w = base ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    c, s = torch.cos(k * w), torch.sin(k * w)
-    return torch.block_diag(*torch.stack([torch.stack([c, s], -1), torch.stack([-s, c], -1)], -2))
-
-
-@right("positions.shift_matrix")
-def filled_in_single_precision(k, d_model, base=10_000.0):
-    R = torch.zeros(d_model, d_model)
-    for i in range(d_model // 2):
-        angle = torch.tensor(k) * torch.tensor(base) ** torch.tensor(-2 * i / d_model)
-        R[2 * i, 2 * i] = R[2 * i + 1, 2 * i + 1] = angle.cos()
-        R[2 * i, 2 * i + 1], R[2 * i + 1, 2 * i] = angle.sin(), -angle.sin()
     return R
 
 
@@ -99,16 +67,6 @@ def score_by_loop(q, k, distance, base=10_000.0):
     return total
 
 
-@right("positions.rope_score")
-def score_as_an_item(q, k, distance, base=10_000.0):
-    q, k = torch.as_tensor(q).float(), torch.as_tensor(k).float()
-    half = len(q) // 2
-    angles = distance / base ** (torch.arange(0, len(q), 2).float() / len(q))
-    turned = torch.cat([q[:half] * angles.cos() - q[half:] * angles.sin(),
-                        q[:half] * angles.sin() + q[half:] * angles.cos()])  # fmt: skip
-    return (turned @ k).item()
-
-
 # 4 · positions.sinusoidal
 
 
@@ -125,20 +83,6 @@ def waves_by_loop(positions, d_model, base=10_000.0):
 
 
 @right("positions.sinusoidal")
-def waves_in_torch(positions, d_model, base=10_000.0):
-    if d_model % 2:
-        raise ValueError("d_model must be even")
-    w = torch.exp(-math.log(base) * torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    angles = torch.einsum("t,i->ti", torch.as_tensor(positions, dtype=torch.float64), w)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
-
-
-@right("positions.sinusoidal")
-def waves_in_single_precision(positions, d_model, base=10_000.0):
-    return waves_by_loop(positions, d_model, base).astype(np.float32)
-
-
-@right("positions.sinusoidal")
 def waves_of_a_tutorial(positions, d_model, base=10_000.0):
     if d_model % 2:
         raise ValueError("odd")
@@ -151,13 +95,6 @@ def waves_of_a_tutorial(positions, d_model, base=10_000.0):
 
 
 @wrong(
-    "positions.sinusoidal", "should have shape (T, D) = (5, 8); yours has shape (8, 5). It looks transposed"
-)
-def waves_transposed(positions, d_model, base=10_000.0):
-    return waves_by_loop(positions, d_model, base).T
-
-
-@wrong(
     "positions.sinusoidal",
     "row 0 of sinusoidal([0, 1, 2, 3, 4], 8) should be [0, 1, 0, 1, 0, 1, 0, 1]; yours is all zeros",
 )
@@ -165,17 +102,7 @@ def waves_of_zeros(positions, d_model, base=10_000.0):
     return np.zeros((len(positions), d_model))
 
 
-@wrong("positions.sinusoidal", "cuts off the fractions")
-def waves_in_whole_numbers(positions, d_model, base=10_000.0):
-    return waves_by_loop(positions, d_model, base).astype(int)
-
-
 # 5 · positions.wavelengths
-
-
-@right("positions.wavelengths")
-def wavelengths_from_frequencies(d_model, base=10_000.0):
-    return np.array([2 * math.pi / base ** (-2 * i / d_model) for i in range(d_model // 2)])
 
 
 @right("positions.wavelengths")
@@ -208,15 +135,6 @@ def learned_by_indexing(x, table):
     return x + np.take(table, positions, axis=0)
 
 
-@right("positions.learned")
-def learned_by_torch_embedding(x, table):
-    T, N = x.shape[-2], len(table)
-    if T > N:
-        raise ValueError(f"{T} > {N}")
-    rows = torch.nn.functional.embedding(torch.arange(T), torch.as_tensor(table))
-    return torch.as_tensor(x) + rows
-
-
 @wrong("positions.learned", "your function raised ValueError: 14 > 5")
 def learned_by_the_length_of_the_first_axis(x, table):
     if len(x) > len(table):
@@ -236,19 +154,6 @@ def learned_with_an_index_error(x, table):
     return x + table[np.arange(x.shape[-2])]
 
 
-@wrong("positions.learned", "changed its argument `x` in place")
-def learned_in_place(x, table):
-    x += table[: x.shape[-2]]
-    return x
-
-
-@wrong("positions.learned", "the error message should mention 12 and 10")
-def learned_with_a_vague_error(x, table):
-    if x.shape[-2] > len(table):
-        raise ValueError("too long")
-    return x + table[: x.shape[-2]]
-
-
 @wrong("positions.learned", "raised ValueError")
 def learned_off_by_one(x, table):
     if x.shape[-2] >= len(table):
@@ -265,24 +170,6 @@ def rotary_by_complex_numbers(x, base=10_000.0):
     turns = np.exp(1j * np.outer(np.arange(T), base ** (-np.arange(0, K, 2) / K)))
     z = (x[..., : K // 2] + 1j * x[..., K // 2 :]) * turns
     return np.concatenate([z.real, z.imag], axis=-1)
-
-
-@right("positions.rotary")
-def rotary_by_rotating_half(x, base=10_000.0):
-    x = torch.as_tensor(x)
-    T, K = x.shape[-2:]
-    w = base ** (-torch.arange(0, K, 2, dtype=torch.float64) / K)
-    angles = torch.arange(T, dtype=torch.float64)[:, None] * torch.cat([w, w])
-    half = torch.cat([-x[..., K // 2 :], x[..., : K // 2]], dim=-1)
-    return x * angles.cos() + half * angles.sin()
-
-
-@right("positions.rotary")
-def rotary_in_few_characters(x, base=10_000.0):
-    T, K = x.shape[-2:]
-    angles = torch.arange(T)[:, None] / base ** (2 * torch.arange(K // 2) / K)
-    a, b = torch.as_tensor(x).chunk(2, dim=-1)
-    return torch.cat([a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()], dim=-1)
 
 
 @right("positions.rotary")
@@ -383,13 +270,6 @@ def slopes_by_doubling(n_heads):
 
 
 @right("positions.alibi_slopes")
-def slopes_by_powers_in_torch(n_heads):
-    n = 1 << (n_heads.bit_length() - 1)
-    exponents = [2 * i for i in range(1, n + 1)] + [2 * i - 1 for i in range(1, n_heads - n + 1)]
-    return torch.tensor(2 ** (-4 / n), dtype=torch.float64) ** torch.tensor(exponents)
-
-
-@right("positions.alibi_slopes")
 def slopes_in_a_list(n_heads):
     n = 1 << (n_heads.bit_length() - 1)
     if n == n_heads:
@@ -421,14 +301,6 @@ def window_by_softmax(slope):
     scores = -slope * np.arange(2000)
     weights = np.exp(scores) / np.exp(scores).sum()
     return np.argmax(weights < 0.01 * weights[0])
-
-
-@wrong(
-    "positions.alibi_window",
-    "alibi_window(1) has the right value, but it is a float. Convert it with `int(…)`",
-)
-def window_as_a_float(slope):
-    return np.floor(np.log(100) / slope) + 1
 
 
 @wrong("positions.alibi_window", "alibi_window(1/2) should be 10")
@@ -465,23 +337,6 @@ def bucket_by_loop(relative_positions, *, bidirectional, n_buckets=32, max_dista
 
 
 @right("positions.t5_bucket")
-def bucket_in_torch(relative_positions, *, bidirectional, n_buckets=32, max_distance=128):
-    r = torch.as_tensor(relative_positions)
-    n = n_buckets // 2 if bidirectional else n_buckets
-    first = (r > 0).long() * n if bidirectional else torch.zeros_like(r)
-    d = r.abs() if bidirectional else (-r).clamp(min=0)
-    exact = n // 2
-    scale = torch.log(d.clamp(min=1).double() / exact) / math.log(max_distance / exact)
-    far = (exact + (scale * (n - exact)).long()).clamp(max=n - 1)
-    return first + torch.where(d < exact, d, far)
-
-
-@wrong("positions.t5_bucket", "the right values, but their dtype is float64. Add `.astype(int)`.")
-def bucket_as_floats(relative_positions, *, bidirectional, n_buckets=32, max_distance=128):
-    return bucket_by_loop(relative_positions, bidirectional=bidirectional).astype(float)
-
-
-@right("positions.t5_bucket")
 def bucket_of_hugging_face(relative_positions, *, bidirectional, n_buckets=32, max_distance=128):
     relative_position, buckets = torch.as_tensor(relative_positions), 0
     if bidirectional:
@@ -507,11 +362,6 @@ def bucket_by_another_order_of_operations(
     far = exact + (n - exact) * np.log2(np.maximum(d, 1) / exact) // np.log2(max_distance / exact)
     bucket = np.where(d < exact, d, np.minimum(far, n - 1)).astype(int)
     return (bucket + n * (relative_positions > 0) * bidirectional).tolist()
-
-
-@wrong("positions.t5_bucket", "right values, but their dtype is float32. Add `.astype(int)`.")
-def bucket_as_single_floats(relative_positions, *, bidirectional, n_buckets=32, max_distance=128):
-    return bucket_by_loop(relative_positions, bidirectional=bidirectional).astype(np.float32)
 
 
 @wrong("positions.t5_bucket", "the bucket of relative position 2, with bidirectional=False, n_buckets=32")
@@ -606,17 +456,6 @@ def cost_by_counting(d_model, before, after):
 
 
 @right("positions.context_cost")
-def cost_by_logarithms(d_model, before, after):
-    ratio = math.exp(2 * math.log(after) - 2 * math.log(before))
-    return np.int64(after * d_model - before * d_model), torch.tensor(ratio, dtype=torch.float64)
-
-
-@right("positions.context_cost")
-def cost_as_a_fraction(d_model, before, after):
-    return (after - before) * d_model, Fraction(after, before) ** 2
-
-
-@right("positions.context_cost")
 def cost_as_an_array(d_model, before, after):
     return np.array([(after - before) * d_model, (after / before) ** 2])
 
@@ -659,12 +498,6 @@ def gradient_that_divides_by_the_count(dx, context_length):
     return gradient
 
 
-@right("positions.table_gradient")
-def gradient_as_a_list_of_rows(dx, context_length):
-    rows = [dx[:, t].sum(axis=0) if t < dx.shape[1] else np.zeros(dx.shape[2]) for t in range(context_length)]
-    return [torch.tensor(row, dtype=torch.float32) for row in rows]
-
-
 @wrong("positions.table_gradient", "Each call begins with zeros of its own.")
 def gradient_that_is_never_cleared(dx, context_length, kept={}):  # noqa: B006
     gradient = kept.setdefault((context_length, dx.shape[2]), np.zeros((context_length, dx.shape[2])))
@@ -673,18 +506,6 @@ def gradient_that_is_never_cleared(dx, context_length, kept={}):  # noqa: B006
 
 
 # 15 · positions.table_share
-
-
-@right("positions.table_share")
-def share_term_by_term(vocab_size, context_length, d_model, n_layers, *, attention_bias):
-    norm, square = 2 * d_model, d_model * d_model
-    attention = 4 * square + (4 * d_model if attention_bias else 0)
-    feedforward = d_model * 4 * d_model + 4 * d_model + 4 * d_model * d_model + d_model
-    table = context_length * d_model
-    total = vocab_size * d_model + table + norm
-    for _ in range(n_layers):
-        total += norm + attention + norm + feedforward
-    return table, total
 
 
 @right("positions.table_share")
@@ -719,12 +540,6 @@ def left_in_fractions(std, factor):
     return float(token / (token + Fraction(1, 2))), 1 / (std * 2**0.5)
 
 
-@right("positions.token_left")
-def left_in_torch(std, factor):
-    token = torch.tensor(std * factor, dtype=torch.float64) ** 2
-    return torch.stack([1 / (1 + 0.5 / token), torch.tensor(0.5, dtype=torch.float64).sqrt() / std])
-
-
 @wrong("positions.token_left", "the share")
 def left_by_a_table(std, factor):
     return {1.0: 0.0008, 8.0: 0.0487}.get(factor, 0.5), math.sqrt(0.5) / std
@@ -737,18 +552,6 @@ def left_by_a_table(std, factor):
 def by_position_in_torch(logits, targets):
     z, y = torch.as_tensor(logits), torch.as_tensor(targets)
     return torch.nn.functional.cross_entropy(z.transpose(1, 2), y, reduction="none").mean(dim=0)
-
-
-@right("positions.by_position")
-def by_position_one_by_one(logits, targets):
-    N, T = np.shape(targets)
-    total = [0.0] * T
-    for n in range(N):
-        for t in range(T):
-            z = [float(value) for value in logits[n][t]]
-            top = max(z)
-            total[t] += top + math.log(sum(math.exp(value - top) for value in z)) - z[targets[n][t]]
-    return [each / N for each in total]
 
 
 @right("positions.by_position")
@@ -787,13 +590,6 @@ def one_row_late(x, table):
     if x.shape[-2] - 1 > len(table):
         raise ValueError(f"{x.shape[-2]} positions, {len(table)} rows")
     return x + table[np.minimum(np.arange(x.shape[-2]), len(table) - 1)]
-
-
-@wrong("positions.learned", "shape")
-def squeezed(x, table):
-    if x.shape[-2] > len(table):
-        raise ValueError(f"{x.shape[-2]} positions, {len(table)} rows")
-    return (x + table[: x.shape[-2]]).squeeze()
 
 
 @wrong("positions.table_share", "float32 cannot hold a whole number this large exactly")

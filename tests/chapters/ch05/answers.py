@@ -31,15 +31,6 @@ def layer_norm_by_moments(x, weight, bias, eps=1e-5):
     return (x - mean[..., None]) * gain[..., None] * weight + bias
 
 
-@right("stream.layer_norm")
-def layer_norm_by_loop(x, weight, bias, eps=1e-5):
-    if np.ndim(x) > 1:
-        return [layer_norm_by_loop(row, weight, bias, eps) for row in x]
-    mean = sum(x) / len(x)
-    spread = (sum((a - mean) ** 2 for a in x) / len(x) + eps) ** 0.5
-    return [(a - mean) / spread * w + b for a, w, b in zip(x, weight, bias, strict=True)]
-
-
 @wrong("stream.layer_norm", "changed its argument `x` in place")
 def layer_norm_in_place(x, weight, bias, eps=1e-5):
     x -= x.mean(axis=-1, keepdims=True)
@@ -82,18 +73,6 @@ def which_by_one_row(norm):
     largest = float(abs(norm(np.array([1.0, 1.0, 1.0, 1.01]))).max())
     wanted = {"inside": 1.399, "outside": 1.728, "unbiased": 1.268}
     return min(wanted, key=lambda name: abs(largest - wanted[name]))
-
-
-@right("stream.which_norm")
-def which_by_the_definitions(norm):
-    x, eps = np.array([0.0, 0.0, 0.0, 0.01]), 1e-5
-    centred, variance = x - x.mean(), x.var()
-    candidates = {
-        "inside": np.sqrt(variance + eps),
-        "outside": np.sqrt(variance) + eps,
-        "unbiased": np.sqrt(variance * 4 / 3 + eps),
-    }
-    return min(candidates, key=lambda name: abs(norm(x) - centred / candidates[name]).max())
 
 
 @wrong("stream.which_norm", "for σ + ε should be 'outside'; yours is 'inside'")
@@ -219,13 +198,6 @@ def shares_by_logits(writes, weight, W, token, against, eps=1e-5):
     scale = np.sqrt(np.mean(np.sum(writes, axis=0) ** 2) + eps)
     logits = (writes / scale * weight) @ W
     return logits[:, token] - logits[:, against]
-
-
-@right("stream.shares")
-def shares_by_einsum(writes, weight, W, token, against, eps=1e-5):
-    x = writes.sum(axis=0)
-    scale = (np.dot(x, x) / len(x) + eps) ** -0.5
-    return np.einsum("nd,d,d->n", writes, scale * weight, W[:, token] - W[:, against])
 
 
 @wrong("stream.shares", "should be")

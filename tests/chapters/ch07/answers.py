@@ -61,41 +61,11 @@ def post_block_of_torch(x, weights, n_heads):
     return through_torch(x, weights, n_heads, norm_first=False)
 
 
-@right("block.block")
-def block_in_functions_of_torch(x, weights, n_heads):
-    x, w = torch.as_tensor(x), {name: torch.as_tensor(value) for name, value in weights.items()}
-    T, D = x.shape
-
-    def norm(x, name):
-        return functional.layer_norm(x, (D,), w[f"{name}.weight"], w[f"{name}.bias"])
-
-    read = norm(x, "norm_attention")
-    q, k, v = (
-        (read @ w[f"attention.{n}.weight"]).view(T, n_heads, -1).transpose(0, 1)
-        for n in ("W_q", "W_k", "W_v")
-    )
-    mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(0, 1).reshape(T, D)
-    x = x + mixed @ w["attention.W_o.weight"]
-    up = norm(x, "norm_feedforward") @ w["feedforward.W_up.weight"] + w["feedforward.W_up.bias"]
-    return x + functional.gelu(up) @ w["feedforward.W_down.weight"] + w["feedforward.W_down.bias"]
-
-
-@wrong("block.block", "changed its argument `x` in place")
-def block_in_place(x, weights, n_heads):
-    x += block_of_torch(x, weights, n_heads).numpy() - x
-    return x
-
-
 @wrong("block.block", "changed its argument `weights` in place")
 def block_that_eats_its_weights(x, weights, n_heads):
     y = block_of_torch(x, weights, n_heads)
     weights["attention.W_o.weight"] *= 0.5
     return y
-
-
-@wrong("block.block", "should have shape (T, D) = (5, 6); yours has shape (1, 5, 6)")
-def block_of_a_batch(x, weights, n_heads):
-    return block_of_torch(x, weights, n_heads)[None]
 
 
 @wrong("block.post_block", "second sum begins with the x that entered")
@@ -144,14 +114,6 @@ def dropout_by_choice(x, rate, generator, training=True):
     return np.where(training, factors, 1.0) * x
 
 
-@right("block.dropout")
-def dropout_below(x, rate, generator, training=True):
-    if not training or rate == 0:
-        return x
-    kept = generator.uniform(size=x.shape) < 1 - rate
-    return np.where(kept, x / (1 - rate), 0)
-
-
 @wrong("block.dropout", "should be near 0.2; yours is 0.07")
 def dropout_of_a_third(x, rate, generator, training=True):
     return x * (generator.random(x.shape) >= rate / 3) / (1 - rate) if training and rate else x
@@ -183,14 +145,6 @@ def dropout_turned_round(x, rate, generator, training=True):
     return x * (generator.random(x.shape) < rate) / (1 - rate) if training else x
 
 
-@wrong("block.dropout", "changed its argument `x` in place")
-def dropout_in_place(x, rate, generator, training=True):
-    if training:
-        x[generator.random(x.shape) < rate] = 0
-        x /= 1 - rate
-    return x
-
-
 # 5 and 6 · block.one_block, block.block_parameters
 
 
@@ -209,11 +163,6 @@ def block_of_torch_counted(attention_bias):
 def norms_forgotten_in_the_sum(attention_bias):
     attention, feed, norms, _ = block_of_torch_counted(attention_bias)
     return attention, feed, norms, attention + feed
-
-
-@wrong("block.one_block", "4 things")
-def total_alone(attention_bias):
-    return 3_152_384 if attention_bias else 3_150_336
 
 
 @right("block.block_parameters")
@@ -236,12 +185,6 @@ def twelve_and_thirteen(d_model, d_ff, attention_bias=True, feedforward_bias=Tru
 def masked(W_o, head, n_heads):
     stays = np.repeat(np.arange(n_heads) != head, len(W_o) // n_heads)
     return np.diag(stays.astype(float)) @ W_o
-
-
-@right("block.without_head")
-def folded(W_o, head, n_heads):
-    W = torch.tensor(W_o).reshape(n_heads, -1, len(W_o))
-    return torch.where(torch.arange(n_heads)[:, None, None] == head, 0.0, W).reshape(W_o.shape)
 
 
 @wrong("block.without_head", "changed its argument `W_o` in place")

@@ -56,28 +56,21 @@ agree.case(
 )  # fmt: skip
 
 
-def _by(change):
-    return lambda views: change(np.argmax(views, axis=-1))
-
-
-def _from_here_on(best):
-    same = best == best[-1]
-    return np.array([same[stage:].all(axis=0).mean() for stage in range(len(same))])
-
-
-agree.mistake("stage before", _by(lambda best: (best == np.vstack([best[:1], best[:-1]])).mean(axis=-1)))
-agree.mistake("first stage", _by(lambda best: (best == best[0]).mean(axis=-1)))
-agree.mistake("counted", _by(lambda best: (best == best[-1]).sum(axis=-1).astype(float)))
-agree.mistake("by place", _by(lambda best: (best == best[-1]).mean(axis=0)))
-agree.mistake("all or nothing", _by(lambda best: (best == best[-1]).all(axis=-1).astype(float)))
-agree.mistake("last place alone", _by(lambda best: (best[:, -1] == best[-1, -1]).astype(float)))
-agree.mistake("for good", _by(_from_here_on))
-agree.mistake("no mean", _by(lambda best: best == best[-1]))
-agree.mistake("percent", _by(lambda best: 100 * (best == best[-1]).mean(axis=-1)))
-agree.mistake("last one dropped", _by(lambda best: (best == best[-1]).mean(axis=-1)[:-1]))
-agree.mistake("max", lambda views: (np.max(views, -1) == np.max(views, -1)[-1]).mean(axis=-1))
-agree.mistake("one number", _by(lambda best: (best == best[-1]).mean()))
-agree.mistake("disagreement", _by(lambda best: (best != best[-1]).mean(axis=-1)))
+_SAME, _SHARES = "likeliest == likeliest[-1]", "(likeliest == likeliest[-1]).mean(axis=-1)"
+_FROM_HERE_ON = f"np.logical_and.accumulate(({_SAME})[::-1])[::-1].mean(axis=-1)"
+agree.slip("stage before", _SAME, "likeliest == likeliest[np.maximum(np.arange(len(views)) - 1, 0)]")
+agree.slip("first stage", _SAME, "likeliest == likeliest[0]")
+agree.slip("counted", _SHARES, f"({_SAME}).sum(axis=-1).astype(float)")
+agree.slip("by place", _SHARES, f"({_SAME}).mean(axis=0)")
+agree.slip("all or nothing", _SHARES, f"({_SAME}).all(axis=-1).astype(float)")
+agree.slip("last place alone", _SHARES, f"({_SAME})[:, -1].astype(float)")
+agree.slip("for good", _SHARES, _FROM_HERE_ON)
+agree.slip("no mean", ".mean(axis=-1)", "")
+agree.slip("percent", "return ", "return 100 * ")
+agree.slip("last one dropped", _SHARES, f"{_SHARES}[:-1]")
+agree.slip("max", "np.argmax", "np.max")
+agree.slip("one number", ".mean(axis=-1)", ".mean()")
+agree.slip("disagreement", "==", "!=")
 agree.mistake("wrong axis", lambda views: agreement(np.swapaxes(views, 1, 2)))
 agree.mistake("logits compared", lambda views: np.isclose(views, views[-1]).mean(axis=(1, 2)))
 agree.mistake("rows compared", lambda views: np.isclose(views, views[-1]).all(axis=-1).mean(axis=-1))

@@ -27,23 +27,15 @@ numbers.also(64, 24, 6, 32, 65, 2, want=sum(seen.array.size for seen in traced(6
 numbers.case("sizes of 1 throughout: it counts the arrays", 1, 1, 1, 1, 1, 1, want=13)
 
 
-def _ends(T, D, V):
-    return 2 * T * D + T * V
-
-
-numbers.mistake("one block", lambda T, D, H, F, V, L: count(T, D, H, F, V, 1))
+numbers.slip("one block", "n_layers * (", "(")
 numbers.mistake("ends repeated", lambda T, D, H, F, V, L: L * count(T, D, H, F, V, 1))
-numbers.mistake("no ends", lambda T, D, H, F, V, L: count(T, D, H, F, V, L) - _ends(T, D, V))
-numbers.mistake("no weights", lambda T, D, H, F, V, L: count(T, D, H, F, V, L) - L * H * T * T)
-numbers.mistake("no neurons", lambda T, D, H, F, V, L: count(T, D, H, F, V, L) - L * T * F)
-numbers.mistake("no logits", lambda T, D, H, F, V, L: count(T, D, H, F, V, L) - T * V)
-numbers.mistake("nothing after", lambda T, D, H, F, V, L: count(T, D, H, F, V, L) - T * D - T * V)
-numbers.mistake("one of seven", lambda T, D, H, F, V, L: count(T, D, H, F, V, L) - L * T * D)
-numbers.mistake("no streams", lambda T, D, H, F, V, L: count(T, D, H, F, V, L) - 2 * L * T * D)
-numbers.mistake(
-    "one head's pairs", lambda T, D, H, F, V, L: count(T, D, H, F, V, L) - 2 * L * (H - 1) * T * T
-)
-numbers.mistake(
-    "each head as wide", lambda T, D, H, F, V, L: count(T, D, H, F, V, L) + 3 * L * (H - 1) * T * D
-)
-numbers.mistake("no norm at the end", lambda T, D, H, F, V, L: count(T, D, H, F, V, L) - T * D)
+numbers.slip("no ends", "return T * D +", "return", " + T * D + T * V", "")
+numbers.slip("no weights", "2 * H * T * T", "H * T * T")
+numbers.slip("no neurons", "T * F + ", "")
+numbers.slip("no logits", " + T * V", "")
+numbers.slip("nothing after", " + T * D + T * V", "")
+numbers.slip("one of seven", "3 * T * D", "2 * T * D")
+numbers.slip("no streams", "2 * T * D", "T * D")
+numbers.slip("one head's pairs", "2 * H * T * T", "2 * T * T")
+numbers.slip("each head as wide", "3 * T * D", "3 * H * T * D")
+numbers.slip("no norm at the end", " + T * D + T * V", " + T * V")

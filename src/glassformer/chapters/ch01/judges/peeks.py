@@ -4,6 +4,7 @@ Axes: T tokens, D d_model.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -63,109 +64,52 @@ def _with_table(x):
     return _tri(len(x)) @ (x + _table)
 
 
-future.case(
-    "a mean over all rows does", _mixed(lambda T: np.full((T, T), 1 / T)), _rows, want=True,
-    what="`peeks` for a mean over all rows",
-)  # fmt: skip
-future.case(
-    "a causal mean does not", _mixed(_tri), _rows, want=False, what="`peeks` for a mean over all rows so far"
-)
-future.also(
-    lambda x: 3 * x + 1, _rows, want=False, what="`peeks` for a layer that treats each row on its own"
-)
-future.also(
-    lambda x: 0 * x + 1, _rows, want=False, what="`peeks` for a layer that returns 1 whatever it reads"
-)
-future.also(_with_table, _rows, want=False, what="`peeks` for a causal layer that reads all six rows or none")
-future.case(
-    "a mask that lets through one position too many does", _mixed(lambda T: _tri(T, 1)), _rows, want=True,
-    what="`peeks` for a mean over all rows so far and one more row",
-)  # fmt: skip
-future.case(
-    "a single row that peeks is enough, even near the end", _mixed(_one_row(4, 5)), _rows, want=True,
-    what="`peeks` for a causal mean whose second-to-last row sees the last",
-)  # fmt: skip
-future.also(
-    _mixed(_one_row(0, 1)), _rows, want=True, what="`peeks` for a causal mean whose first row sees the second"
-)
-future.also(_mixed(_one_row(2, 3)), _rows, want=True, what="`peeks` for a causal mean whose row 2 sees row 3")
-future.also(
-    _mixed(_one_row(0, 2)),
-    _rows,
-    want=True,
-    what="`peeks` for a causal mean whose row 0 sees row 2 but not row 1",
-)
-future.also(
-    _mixed(_one_row(1, 5)),
-    _rows,
-    want=True,
-    what="`peeks` for a causal mean whose row 1 sees the last row as well",
-)
-future.case(
-    "a transposed mask does", _mixed(lambda T: _tri(T).T), _rows, want=True,
-    what="`peeks` for a mean over all rows from here on",
-)  # fmt: skip
-future.also(
-    _mixed(lambda T: _tri(T).T), np.random.default_rng(0).normal(size=(6, 4)), want=True,
-    what="`peeks` for a mean over all rows from here on, with x = np.random.default_rng(0).normal(size=(6, 4)),",
-)  # fmt: skip
-future.also(
-    lambda x: x + (x - x.mean(axis=-1, keepdims=True)).mean(axis=0), _rows, want=True,
-    what="`peeks` for a layer that subtracts each row's mean and then sees all rows",
-)  # fmt: skip
-future.also(
-    lambda x: _tri(len(x)).T @ _normed(x), _rows, want=True,
-    what="`peeks` for a layer that norms its rows and uses a transposed mask",
-)  # fmt: skip
-future.case(
-    "one row has no future",
-    _mixed(_tri),
-    _rows[:1],
-    want=False,
-    what="`peeks` for a causal mean over one row",
-)
+def _layer(what: str, layer: Callable, sees: bool, title: str = "", x: np.ndarray = _rows) -> None:
+    """Add a check of that title, or another call to the last one: `peeks` of this layer is `sees`."""
+    add = partial(future.case, title) if title else future.also
+    add(layer, x, want=sees, what=f"`peeks` for {what}")
 
 
-def _changed(x, at):
-    changed = np.array(x, dtype=float)
-    changed[at] += np.random.default_rng(5).normal(size=changed[at].shape)
-    return changed
+_layer("a mean over all rows", _mixed(lambda T: np.full((T, T), 1 / T)), True, "a mean over all rows does")
+_layer("a mean over all rows so far", _mixed(_tri), False, "a causal mean does not")
+_layer("a layer that treats each row on its own", lambda x: 3 * x + 1, False)
+_layer("a layer that returns 1 whatever it reads", lambda x: 0 * x + 1, False)
+_layer("a causal layer that reads all six rows or none", _with_table, False)
+_layer(
+    "a mean over all rows so far and one more row",
+    _mixed(lambda T: _tri(T, 1)), True, "a mask that lets through one position too many does",
+)  # fmt: skip
+_layer(
+    "a causal mean whose second-to-last row sees the last",
+    _mixed(_one_row(4, 5)), True, "a single row that peeks is enough, even near the end",
+)  # fmt: skip
+_layer("a causal mean whose first row sees the second", _mixed(_one_row(0, 1)), True)
+_layer("a causal mean whose row 2 sees row 3", _mixed(_one_row(2, 3)), True)
+_layer("a causal mean whose row 0 sees row 2 but not row 1", _mixed(_one_row(0, 2)), True)
+_layer("a causal mean whose row 1 sees the last row as well", _mixed(_one_row(1, 5)), True)
+_ahead = _mixed(lambda T: _tri(T).T)
+_layer("a mean over all rows from here on", _ahead, True, "a transposed mask does")
+_layer(
+    "a mean over all rows from here on, with x = np.random.default_rng(0).normal(size=(6, 4)),",
+    _ahead, True, x=np.random.default_rng(0).normal(size=(6, 4)),
+)  # fmt: skip
+_layer(
+    "a layer that subtracts each row's mean and then sees all rows",
+    lambda x: x + (x - x.mean(axis=-1, keepdims=True)).mean(axis=0), True,
+)  # fmt: skip
+_layer("a layer that norms its rows and uses a transposed mask", lambda x: _ahead(_normed(x)), True)
+_layer("a causal mean over one row", _mixed(_tri), False, "one row has no future", _rows[:1])
 
-
-def _differs(a, b):
-    return bool(not np.allclose(a, b))
-
-
+_CUTS, _AFTER, _UP_TO = "in range(len(x) - 1)", "changed[t + 1 :]", "[: t + 1]"
+_NOISE = f"rng.normal(size={_AFTER}.shape)"
 future.mistake("by shape", lambda f, x: f(x).shape != x.shape)
-future.mistake("the whole output", lambda f, x: _differs(f(_changed(x, -1)), f(x)))
-future.mistake("the past changed", lambda f, x: _differs(f(_changed(x, 0))[1:], f(x)[1:]))
-future.mistake("first row alone", lambda f, x: _differs(f(_changed(x, slice(1, None)))[0], f(x)[0]))
-future.mistake("last row alone", lambda f, x: _differs(f(_changed(x, -1))[:-1], f(x)[:-1]))
+future.slip("the whole output", _CUTS, "in [len(x) - 2]", _UP_TO, "")
+future.slip("the past changed", _CUTS, "in [0]", _AFTER, "changed[:1]", _UP_TO, "[1:]")
+future.slip("first row alone", _CUTS, "in [0]")
+future.slip("last row alone", _CUTS, "in [len(x) - 2]")
 future.mistake("always", lambda f, x: True)
-
-
-@future.mistake("one cut")
-def _one_cut(f, x):
-    t = len(x) // 2
-    return _differs(f(_changed(x, slice(t, None)))[:t], f(x)[:t])
-
-
-@future.mistake("the same again")
-def _the_same_again(f, x):
-    others = np.random.default_rng(0).normal(size=x.shape)
-    halves = ((t, np.concatenate([x[:t], others[t:]])) for t in range(1, len(x)))
-    return any(_differs(f(changed)[:t], f(x)[:t]) for t, changed in halves)
-
-
-@future.mistake("neighbour")
-def _neighbour(f, x):
-    return any(_differs(f(_changed(x, t))[t - 1], f(x)[t - 1]) for t in range(1, len(x)))
-
-
-@future.mistake("a constant")
-def _a_constant(f, x):
-    rows = np.arange(len(x))[:, None]
-    return any(_differs(f(x + 7.0 * (rows >= t))[:t], f(x)[:t]) for t in range(1, len(x)))
-
-
+future.slip("one cut", _CUTS, "in [len(x) // 2 - 1]")
+future.slip("the same again", f"+= {_NOISE}", "= np.random.default_rng(0).normal(size=x.shape)[t + 1 :]")
+future.slip("neighbour", _AFTER, "changed[t + 1]", _UP_TO, "[t]")
+future.slip("a constant", _NOISE, "7.0")
 future.mistake("the other way", lambda f, x: not peeks(f, x))

@@ -56,29 +56,15 @@ _of_sizes(
 _of_sizes("a text of one token", 1, 12, 3, 7, 9, want=_shapes_of_a_run(1, 12, 3, 7, 9))
 
 
-def _wrong_shapes(name, **changed):
-    """One of the shapes is another; each is a function of T, D, H, F, V."""
-
-    def answer(T, D, H, F, V):
-        right = dict(zip(_PARTS, shapes(T, D, H, F, V), strict=True))
-        return tuple((right | {part: shape(T, D, H, F, V) for part, shape in changed.items()}).values())
-
-    of_arrays.mistake(name, answer)
-
-
-_wrong_shapes("whole width", q=lambda T, D, H, F, V: (H, T, D))
-_wrong_shapes("heads inside", q=lambda T, D, H, F, V: (T, H, D // H))
-_wrong_shapes("heads swallowed", q=lambda T, D, H, F, V: (T, D))
-_wrong_shapes("one for all heads", scores=lambda T, D, H, F, V: (T, T))
-_wrong_shapes("token by feature", scores=lambda T, D, H, F, V: (H, T, D // H))
-_wrong_shapes(
-    "scores and neurons exchanged",
-    scores=lambda T, D, H, F, V: (T, F),
-    neurons=lambda T, D, H, F, V: (H, T, T),
-)
-_wrong_shapes("columns for tokens", neurons=lambda T, D, H, F, V: (F, T))
-_wrong_shapes("true division", q=lambda T, D, H, F, V: (H, T, D / H))
-_wrong_shapes("neurons in heads", neurons=lambda T, D, H, F, V: (H, T, F))
-_wrong_shapes("not widened", neurons=lambda T, D, H, F, V: (T, D))
-_wrong_shapes("last row alone", logits=lambda T, D, H, F, V: (V,))
-_wrong_shapes("not unembedded", logits=lambda T, D, H, F, V: (T, D))
+of_arrays.slip("whole width", "(H, T, K)", "(H, T, D)")
+of_arrays.slip("heads inside", "(H, T, K)", "(T, H, K)")
+of_arrays.slip("heads swallowed", "(H, T, K)", "(T, D)")
+of_arrays.slip("one for all heads", "(H, T, T)", "(T, T)")
+of_arrays.slip("token by feature", "(H, T, T)", "(H, T, K)")
+of_arrays.slip("scores and neurons exchanged", "(H, T, T), (T, F)", "(T, F), (H, T, T)")
+of_arrays.slip("columns for tokens", "(T, F)", "(F, T)")
+of_arrays.slip("true division", "D // H", "D / H")
+of_arrays.slip("neurons in heads", "(T, F)", "(H, T, F)")
+of_arrays.slip("not widened", "(T, F)", "(T, D)")
+of_arrays.slip("last row alone", "(T, V)", "(V,)")
+of_arrays.slip("not unembedded", "(T, V)", "(T, D)")

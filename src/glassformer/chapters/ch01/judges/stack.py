@@ -4,6 +4,7 @@ Axes: T tokens, D d_model.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -23,18 +24,7 @@ def run(
 stack = exercise("machine.stack", run, axes="T D")
 
 
-def _double(x):
-    return 2 * x
-
-
-def _square(x):
-    return x * x
-
-
-def _one(x):
-    return 0 * x + 1
-
-
+_double, _square, _one = partial(np.multiply, 2), np.square, np.ones_like
 _x = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 stack.case(
     "one sublayer adds what it makes of the stream", _x, [_square], want=_x + _x**2, what="one that squares"
@@ -50,22 +40,13 @@ stack.case(
 )  # fmt: skip
 stack.case("without sublayers the stream comes out as it went in", _x, [], want=_x, what="run(x, [])")
 
-stack.mistake("replaced", lambda x, sublayers: _folded(x, sublayers, lambda x, f: f(x)))
-stack.mistake("side by side", lambda x, sublayers: x + sum((f(x) for f in sublayers), np.zeros_like(x)))
-stack.mistake("backwards", lambda x, sublayers: run(x, list(sublayers)[::-1]))
+stack.slip("replaced", "x + sublayer", "sublayer")
+stack.slip("side by side", "for sublayer", "first = x\n    for sublayer", "sublayer(x)", "sublayer(first)")
+stack.slip("backwards", "in sublayers", "in sublayers[::-1]")
 stack.mistake("writes alone", lambda x, sublayers: run(x, sublayers) - x)
-stack.mistake("last left out", lambda x, sublayers: run(x, sublayers[:-1]))
-stack.mistake("from the start", lambda x, sublayers: _folded(x, sublayers, lambda now, f: x + f(now)))
-stack.mistake("first left out", lambda x, sublayers: run(x, sublayers[1:]))
-
-
-@stack.mistake("return inside")
-def _return_inside(x, sublayers):
-    for f in sublayers:
-        return x + f(x)
-
-
-def _folded(x, sublayers, step):
-    for f in sublayers:
-        x = step(x, f)
-    return x
+stack.slip("last left out", "in sublayers", "in sublayers[:-1]")
+stack.slip(
+    "from the start", "for sublayer", "first = x\n    for sublayer", "x + sublayer", "first + sublayer"
+)
+stack.slip("first left out", "in sublayers", "in sublayers[1:]")
+stack.slip("return inside", "x = x + sublayer", "return x + sublayer")

@@ -13,16 +13,6 @@ from glassformer.exercises.expect import Wrong, expect
 from glassformer.shapes import Int, Integer
 
 
-def counted_pairs(ids):
-    """Returns how often each pair of neighbours occurs."""
-    return Counter(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True))
-
-
-def _first_of_most(ids, key):
-    pairs = counted_pairs(ids)
-    return min((pair for pair in pairs if pairs[pair] == max(pairs.values())), key=key)
-
-
 def best_pair(ids: Integer[np.ndarray, " T"]) -> Int[np.ndarray, "2"]:
     """Returns the pair of neighbours that occurs most often; among equal counts, the pair with the lower ids."""
     ids, counts = ids.tolist(), {}
@@ -56,19 +46,12 @@ pair.also(np.array(_ids), want=[1, 9], what=f"best_pair({_ids})")
 pair.case("then the lower second id wins", np.array([4, 9, 0, 4, 6, 1, 4, 9, 2, 4, 6]), want=[4, 6])
 pair.also(np.array([12, 40]), want=[12, 40])
 
-
-pair.mistake("first met", lambda ids: np.array(counted_pairs(ids).most_common(1)[0][0]))
-pair.mistake("second id", lambda ids: np.array(_first_of_most(ids, lambda p: p[0])))
-pair.mistake("by sum", lambda ids: np.array(_first_of_most(ids, sum)))
-pair.mistake(
-    "larger ids", lambda ids: np.array(max(counted_pairs(ids), key=lambda p: (counted_pairs(ids)[p], p)))
-)
-
-
-@pair.mistake("either way round")
-def _(ids):
-    pairs = Counter(tuple(sorted(p)) for p in zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True))
-    return np.array(min(pairs, key=lambda p: (-pairs[p], p)))
+_PAIR, _KEY = "pair = ids[i], ids[i + 1]", "(-counts[pair], pair)"
+pair.slip("first met", _KEY, "-counts[pair]")
+pair.slip("second id", _KEY, "(-counts[pair], pair[0])")
+pair.slip("by sum", _KEY, "(-counts[pair], sum(pair))")
+pair.slip("larger ids", _KEY, "(-counts[pair], [-i for i in pair])")
+pair.slip("either way round", _PAIR, "pair = tuple(sorted(ids[i : i + 2]))")
 
 
 @pair.mistake("counted once")
@@ -81,10 +64,7 @@ def _(ids):
     return np.array(min(pairs, key=lambda p: (-pairs[p], p)))
 
 
-@pair.mistake("in twos")
-def _(ids):
-    pairs = Counter(zip(ids[0:-1:2].tolist(), ids[1::2].tolist(), strict=False))
-    return np.array(min(pairs, key=lambda p: (-pairs[p], p)))
+pair.slip("in twos", "range(len(ids) - 1)", "range(0, len(ids) - 1, 2)")
 
 
 @pair.mistake("two most frequent")
@@ -93,6 +73,4 @@ def _(ids):
     return np.array(sorted(singles, key=lambda i: (-singles[i], i))[:2])
 
 
-pair.mistake(
-    "rarest", lambda ids: np.array(min(counted_pairs(ids), key=lambda p: (counted_pairs(ids)[p], p)))
-)
+pair.slip("rarest", _KEY, "(counts[pair], pair)")

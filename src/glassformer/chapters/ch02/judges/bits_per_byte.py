@@ -16,12 +16,8 @@ bits = exercise("tokens.bits_per_byte", bits_per_byte)
 
 bits.case(
     "an even guess among 256 bytes costs 8 bits",
-    math.log(256),
-    10,
-    10,
-    want=8.0,
-    what="bits_per_byte(ln 256, 10, 10)",
-)
+    math.log(256), 10, 10, want=8.0, what="bits_per_byte(ln 256, 10, 10)",
+)  # fmt: skip
 bits.case(
     "half as many tokens as bytes", math.log(16), 50, 100, want=2.0, what="bits_per_byte(ln 16, 50, 100)"
 )

@@ -11,7 +11,7 @@ from glassformer.exercises.catalogue import exercise
 from glassformer.shapes import Int, Integer
 
 from .learn import byte_ids
-from .merge import merge
+from .merge import merge, one_merge
 
 
 def encode_pairs(
@@ -29,11 +29,8 @@ _merges = np.array([[1, 2], [3, 10], [2, 3]])  # with first_new=10: 10, 11, 12
 by_pairs.case("merge k makes the id first_new + k", np.array([4, 1, 2]), _merges, first_new=10, want=[4, 10])
 by_pairs.case(
     "a merge may use what an earlier one has made",
-    np.array([3, 1, 2, 5]),
-    _merges,
-    first_new=10,
-    want=[11, 5],
-)
+    np.array([3, 1, 2, 5]), _merges, first_new=10, want=[11, 5],
+)  # fmt: skip
 by_pairs.case(
     "the merge that was learned first goes first, wherever it fits",
     np.array([2, 3, 1, 2]), _merges, first_new=10, want=[2, 11],
@@ -46,19 +43,11 @@ by_pairs.case(
     what='`encode_pairs` for "aaabdaaabac"',
 )  # fmt: skip
 
-by_pairs.mistake("not kept", lambda ids, merges, first_new=256: ids)
-by_pairs.mistake("backwards", lambda ids, merges, first_new=256: _in_order(ids, merges, first_new, -1))
-by_pairs.mistake(
-    "first merge alone", lambda ids, merges, first_new=256: encode_pairs(ids, merges[:1], first_new)
-)
-by_pairs.mistake("own first", lambda ids, merges, first_new=256: encode_pairs(ids, merges))
-by_pairs.mistake("from 257", lambda ids, merges, first_new=256: encode_pairs(ids, merges, first_new + 1))
-
-
-def _in_order(ids, merges, first_new, step):
-    for k in range(len(merges))[::step]:
-        ids = merge(ids, tuple(merges[k]), first_new + k)
-    return ids
+by_pairs.slip("not kept", "ids = merge", "merge")
+by_pairs.slip("backwards", "enumerate(merges)", "reversed([*enumerate(merges)])")
+by_pairs.slip("first merge alone", "enumerate(merges)", "enumerate(merges[:1])")
+by_pairs.slip("own first", "first_new + k", "256 + k")
+by_pairs.slip("from 257", "first_new + k", "first_new + k + 1")
 
 
 @by_pairs.mistake("leftmost")
@@ -70,11 +59,4 @@ def _(ids, merges, first_new=256):
     return np.array(ids)
 
 
-@by_pairs.mistake("once each")
-def _(ids, merges, first_new=256):
-    ids = ids.tolist()
-    for k, pair in enumerate(merges.tolist()):
-        places = [i for i in range(len(ids) - 1) if ids[i : i + 2] == pair]
-        for i in places[:1]:
-            ids[i : i + 2] = [first_new + k]
-    return np.array(ids)
+by_pairs.slip("once each", merge=one_merge.wrong("first alone"))

@@ -40,28 +40,10 @@ one_merge.case(
 )
 one_merge.also(np.array([3, 3, 3, 3, 3]), (3, 3), 8, want=[8, 8, 3])
 
+_IS_PAIR = "(ids[i], ids[i + 1]) == tuple(pair)"
 one_merge.mistake("either way round", lambda ids, pair, new: merge(merge(ids, pair, new), pair[::-1], new))
-
-
-@one_merge.mistake("either way round")
-def _(ids, pair, new_id):
-    merged, i = [], 0
-    while i < len(ids):
-        fits = tuple(ids[i : i + 2].tolist()) in (tuple(pair), tuple(pair)[::-1])
-        merged.append(new_id if fits else ids[i])
-        i += 2 if fits else 1
-    return np.array(merged)
-
-
-@one_merge.mistake("added up")
-def _(ids, pair, new_id):
-    merged = []
-    for i in ids.tolist():
-        if merged and (merged[-1], i) == tuple(pair):
-            merged[-1] += i
-        else:
-            merged.append(i)
-    return np.array(merged)
+one_merge.slip("either way round", _IS_PAIR, "(ids[i], ids[i + 1]) in (tuple(pair), tuple(pair)[::-1])")
+one_merge.slip("added up", "new_id if fits", "sum(pair) if fits")
 
 
 @one_merge.mistake("digits")
@@ -70,20 +52,8 @@ def _(ids, pair, new_id):
     return np.array([int(i) for i in text.split()])
 
 
-@one_merge.mistake("first alone")
-def _(ids, pair, new_id):
-    ids = ids.tolist()
-    for i in range(len(ids) - 1):
-        if (ids[i], ids[i + 1]) == tuple(pair):
-            return np.array([*ids[:i], new_id, *ids[i + 2 :]])
-    return np.array(ids)
-
-
-@one_merge.mistake("second stays")
-def _(ids, pair, new_id):
-    ids = ids.tolist()
-    fits = [(a, b) == tuple(pair) for a, b in zip(ids, [*ids[1:], None], strict=True)]
-    return np.array([new_id if fit else i for i, fit in zip(ids, fits, strict=True)])
+one_merge.slip("first alone", "fits = i", "fits = len(merged) == i and i")
+one_merge.slip("second stays", "i += 2 if fits else 1", "i += 1")
 
 
 @one_merge.mistake("used twice")
@@ -95,13 +65,4 @@ def _(ids, pair, new_id):
 
 
 one_merge.mistake("from the right", lambda ids, pair, new: merge(ids[::-1], pair[::-1], new)[::-1])
-
-
-@one_merge.mistake("last is lost")
-def _(ids, pair, new_id):
-    merged, i = [], 0
-    while i < len(ids) - 1:
-        fits = (ids[i], ids[i + 1]) == tuple(pair)
-        merged.append(new_id if fits else ids[i])
-        i += 2 if fits else 1
-    return np.array(merged)
+one_merge.slip("last is lost", "while i < len(ids)", "while i < len(ids) - 1")

@@ -26,43 +26,28 @@ near.case("by direction: 20°, 55°, 100° and 175° away", _table, 0, want=[2, 
 near.also(_table, 1, want=[4, 3, 2, 0], what="the rows nearest to the one at 100°")
 near.case(
     "whatever the lengths of the rows",
-    _table * np.array([[5.0], [1], [30], [0.1], [1]]),
-    0,
-    want=[2, 4, 1, 3],
-)
+    _table * np.array([[5.0], [1], [30], [0.1], [1]]), 0, want=[2, 4, 1, 3],
+)  # fmt: skip
 near.also(_table * np.array([[1.0], [1], [0.01], [9], [1]]), 4, want=[2, 1, 0, 3])
 near.case(
     "in any number of dimensions",
-    np.array([[1.0, 0, 0], [0, 1, 0.1], [1, 1, 0], [-1, 0, 0], [0.9, 0.1, 0]]),
-    0,
-    want=[4, 2, 1, 3],
-)
+    np.array([[1.0, 0, 0], [0, 1, 0.1], [1, 1, 0], [-1, 0, 0], [0.9, 0.1, 0]]), 0, want=[4, 2, 1, 3],
+)  # fmt: skip
 near.case(
     "the row itself is left out, even if another row points in exactly the same direction",
     np.array([[1.0, 0, 0], [2, 0, 0], [1, 1, 0], [0, 0, 3]]), 1, want=[0, 2, 3],
 )  # fmt: skip
 
+_COSINES = "directions @ directions[row]"
 near.mistake("itself", lambda table, row: np.append(row, nearest(table, row)))
-near.mistake("farthest first", lambda table, row: nearest(table, row)[::-1])
-
-
-def _cosines(table, row):
-    return table @ table[row] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[row])
-
-
-def _sorted_by(likeness, row):
-    order = np.argsort(-likeness, kind="stable")
-    return order[order != row]
-
-
-near.mistake("first dropped", lambda table, row: np.argsort(-_cosines(table, row), kind="stable")[1:])
-near.mistake("shifted", lambda table, row: np.argsort(-np.delete(_cosines(table, row), row)))
-near.mistake("dot product", lambda table, row: _sorted_by(table @ table[row], row))
-near.mistake("distance", lambda table, row: _sorted_by(-np.linalg.norm(table - table[row], axis=1), row))
-near.mistake(
-    "signs lost",
-    lambda table, row: _sorted_by(np.abs(table @ table[row]) / np.linalg.norm(table, axis=1), row),
+near.slip("farthest first", f"-({_COSINES})", _COSINES)
+near.slip(
+    "first dropped", "order[order != row]", "order[1:]", f"-({_COSINES})", f'-({_COSINES}), kind="stable"'
 )
+near.slip("shifted", f"-({_COSINES})", f"-np.delete({_COSINES}, row)", "order[order != row]", "order")
+near.slip("dot product", _COSINES, "table @ table[row]")
+near.slip("distance", f"-({_COSINES})", "np.linalg.norm(table - table[row], axis=1)")
+near.slip("signs lost", f"({_COSINES})", f"abs({_COSINES})")
 near.mistake("first only", lambda table, row: nearest(table, row)[:1])
 near.mistake(
     "cosines", lambda table, row: np.sort(table @ table[row] / np.linalg.norm(table, axis=1))[::-1][1:]

@@ -40,10 +40,4 @@ hot.mistake("counts", lambda ids, vocab_size: np.bincount(ids, minlength=vocab_s
 hot.mistake("own width", lambda ids, vocab_size: one_hot(ids, max(ids) + 1))
 hot.mistake("from 1", lambda ids, vocab_size: np.eye(vocab_size + 1)[ids + 1, :vocab_size])
 hot.mistake("the id itself", lambda ids, vocab_size: one_hot(ids, vocab_size) * ids[:, None])
-
-
-@hot.mistake("every column")
-def _(ids, vocab_size):
-    rows = np.zeros((len(ids), vocab_size))
-    rows[:, ids] = 1
-    return rows
+hot.slip("every column", "np.arange(len(ids))", ":")

@@ -30,11 +30,8 @@ loss.case(
 _odds = np.log([[3.0, 1.0], [1.0, 1.0]])
 loss.case(
     "three to one gives −ln 3/4, and even gives −ln 1/2",
-    _odds[:1],
-    np.array([0]),
-    want=math.log(4 / 3),
-    being="ln 4/3",
-)
+    _odds[:1], np.array([0]), want=math.log(4 / 3), being="ln 4/3",
+)  # fmt: skip
 loss.also(_odds[:1], np.array([1]), want=math.log(4), being="ln 4")
 loss.also(_odds, np.array([0, 1]), want=(math.log(4 / 3) + math.log(2)) / 2, being="(ln 4/3 + ln 2) / 2")
 
@@ -63,38 +60,24 @@ loss.case(
 )  # fmt: skip
 
 
-def _nats(logits, targets):
-    shifted = _shifted(logits)
-    return np.log(np.exp(shifted).sum(axis=-1)) - shifted[np.arange(len(targets)), targets]
-
-
-def _shifted(logits):
-    return logits - logits.max(axis=-1, keepdims=True)
-
-
-@np.errstate(all="ignore")
-def _directly(logits, targets, axis=1, besides=0.0):
-    p = np.exp(logits) / np.exp(logits).sum(axis=axis, keepdims=True)
-    return -np.log(p[np.arange(len(targets)), targets] + besides).mean()
-
-
-loss.mistake("overflow", _directly)
-loss.mistake("log of p", lambda logits, targets: _directly(_shifted(logits), targets))
-loss.mistake("log of p", lambda logits, targets: _directly(_shifted(logits), targets, besides=1e-12))
-loss.mistake("one maximum", lambda logits, targets: _directly(logits - logits.max(), targets))
-loss.mistake("clipped", lambda logits, targets: _nats(np.clip(logits, -50, 50), targets).mean())
-loss.mistake("columns", lambda logits, targets: _directly(logits, targets, axis=0))
-loss.mistake(
-    "every target",
-    lambda logits, targets: np.mean([_nats(logits, np.full_like(targets, one)) for one in targets]),
-)
-loss.mistake("no sign", lambda logits, targets: -_nats(logits, targets).mean())
-loss.mistake("bits", lambda logits, targets: _nats(logits, targets).mean() / math.log(2))
-loss.mistake("sum", lambda logits, targets: _nats(logits, targets).sum())
-loss.mistake("no softmax", lambda logits, targets: -logits[np.arange(len(targets)), targets].mean())
-loss.mistake("probability", lambda logits, targets: np.exp(-_nats(logits, targets)).mean())
-loss.mistake(
-    "mean of p",
-    np.errstate(all="ignore")(lambda logits, targets: -np.log(np.exp(-_nats(logits, targets)).mean())),
-)
-loss.mistake("first target", lambda logits, targets: _nats(logits, np.full_like(targets, targets[0])).mean())
+_MAX, _CHOSEN = "logits.max(axis=1, keepdims=True)", "shifted[np.arange(len(targets)), targets]"
+_NATS = f"(totals - {_CHOSEN})"
+loss.slip("overflow", f" - {_MAX}", "")
+_LOG_P = (_NATS, f"(-np.log(np.exp({_CHOSEN} - totals)))")
+loss.slip("log of p", *_LOG_P)
+loss.slip("log of p", _NATS, f"(-np.log(np.exp({_CHOSEN} - totals) + 1e-12))")
+loss.slip("one maximum", *_LOG_P, _MAX, "logits.max()")
+loss.slip("one maximum", _MAX, "logits.max()")
+loss.slip("clipped", f"logits - {_MAX}", "np.clip(logits, -50, 50)")
+loss.slip(
+    "columns", f" - {_MAX}", "",
+    "np.log(np.exp(shifted).sum(axis=1))", "np.log(np.exp(shifted).sum(axis=0))[targets]",
+)  # fmt: skip
+loss.slip("every target", _NATS, "(totals[:, None] - shifted[:, targets])")
+loss.slip("no sign", "return (", "return -(")
+loss.slip("bits", ".mean()", ".mean() / np.log(2)")
+loss.slip("sum", ".mean()", ".sum()")
+loss.slip("no softmax", "totals - shifted", "-logits")
+loss.slip("probability", _NATS, f"np.exp({_CHOSEN} - totals)")
+loss.slip("mean of p", f"{_NATS}.mean()", f"-np.log(np.exp({_CHOSEN} - totals).mean())")
+loss.slip("first target", ", targets]", ", targets[0]]")

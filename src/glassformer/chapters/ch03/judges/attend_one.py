@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.exercises.material import numbers, quiet
+from glassformer.exercises.material import numbers
 from glassformer.scratch.attention import softmax
 from glassformer.shapes import Float
 
@@ -44,29 +44,16 @@ _q, _k, _v = numbers(2), numbers(1, 2, seed=1), numbers(1, 4, seed=2)
 single.case("a single key gets all the weight", _q, _k, _v, want=([1.0], _v[0]))
 
 
-def _one(weigh, mix=lambda weights, k, v: weights @ v):
-    """A wrong answer: `weigh` makes weights of the plain dot products and the width, `mix` the output."""
-
-    def wrong(q, k, v):
-        weights = weigh(k @ q, len(q))
-        return weights, mix(weights, k, v)
-
-    return quiet(wrong)
-
-
-def _rooted(x, K):
-    return softmax(x / math.sqrt(K))
-
-
-single.mistake("no root", _one(lambda x, K: softmax(x)))
-single.mistake("by the width", _one(lambda x, K: softmax(x / K)))
-single.mistake("root of two", _one(lambda x, K: softmax(x / math.sqrt(2))))
-single.mistake("root of N", lambda q, k, v: (lambda w: (w, w @ v))(softmax(k @ q / math.sqrt(v.shape[1]))))
-single.mistake("no softmax", _one(lambda x, K: x / math.sqrt(K)))
-single.mistake("not divided", _one(lambda x, K: np.exp(x / math.sqrt(K))))
-single.mistake("no exp", _one(lambda x, K: x / x.sum()))
-single.mistake("winner", _one(lambda x, K: np.eye(len(x))[x.argmax()]))
-single.mistake("winner's value", _one(_rooted, lambda weights, k, v: v[weights.argmax()]))
-single.mistake("keys mixed", _one(_rooted, lambda weights, k, v: weights @ k))
-single.mistake("summed", _one(_rooted, lambda weights, k, v: v.sum(axis=0)))
-single.mistake("pair", lambda q, k, v: attend_one(q, k, v)[::-1])
+_SCORES, _MIX = "scores(query, keys)", "weights @ values"
+single.slip("no root", _SCORES, "keys @ query")
+single.slip("by the width", _SCORES, "keys @ query / len(query)")
+single.slip("root of two", _SCORES, "keys @ query / np.sqrt(2)")
+single.slip("root of N", _SCORES, "keys @ query / np.sqrt(values.shape[1])")
+single.slip("no softmax", "softmax(", "(")
+single.slip("not divided", "softmax(", "np.exp(")
+single.slip("no exp", softmax=lambda x: x / x.sum())
+single.slip("winner", softmax=lambda x: np.eye(len(x))[x.argmax()])
+single.slip("winner's value", _MIX, "values[weights.argmax()]")
+single.slip("keys mixed", _MIX, "weights @ keys")
+single.slip("summed", _MIX, "values.sum(axis=0)")
+single.slip("pair", "weights, weights @ values", "weights @ values, weights")

@@ -13,7 +13,11 @@ def softmax_by_hand(row: Any) -> list[float]:
 
 
 def attended(q: Any, k: Any, v: Any, mask: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """Computes outputs and weights of one head, with every score, weight and average as a sum written out."""
+    """Computes outputs and weights, head by head, with every score, weight and average as a sum written out."""
+    if np.ndim(q) > 2:
+        masks = [None] * len(q) if mask is None else np.broadcast_to(mask, (*q.shape[:-1], k.shape[-2]))
+        each = [attended(*head) for head in zip(q, k, v, masks, strict=True)]
+        return np.array([outputs for outputs, _ in each]), np.array([weights for _, weights in each])
     weights = []
     for t, query in enumerate(q):
         row = [sum(a * b for a, b in zip(query, key, strict=True)) / len(query) ** 0.5 for key in k]

@@ -10,8 +10,8 @@ from glassformer.exercises.material import numbers
 from glassformer.scratch.attention import scaled_dot_product_attention
 from glassformer.shapes import Float
 
+from .attention import attention
 from .by_hand import attended
-from .mistakes import changed_attention, softmax_of_columns
 
 
 def cross_attention(
@@ -43,34 +43,21 @@ cross.shape(
 _given = _texts(3, 1, 4, 2)
 cross.case(
     "if the other text has one position, every query gets the same output",
-    *_given,
-    want=np.repeat(_given[1] @ _given[4], 3, axis=0),
-)
-_given = _texts(4, 4, 3, 2, seed=3)
+    *_given, want=np.repeat(_given[1] @ _given[4], 3, axis=0),
+)  # fmt: skip
 cross.case(
-    "two texts of the same length: each position sees all of the other text", *_given, want=_fetched(*_given)
-)
-_given = _texts(2, 6, 5, 3, seed=6)
-cross.case("two texts of different lengths", *_given, want=_fetched(*_given))
+    "two texts of the same length: each position sees all of the other text",
+    *_texts(4, 4, 3, 2, seed=3), want=_fetched,
+)  # fmt: skip
+cross.case("two texts of different lengths", *_texts(2, 6, 5, 3, seed=6), want=_fetched)
 
-cross.mistake("itself", lambda x, m, W_q, W_k, W_v: changed_attention(x @ W_q, x @ W_k, x @ W_v)[0])
-cross.mistake("values of x", lambda x, m, W_q, W_k, W_v: changed_attention(x @ W_q, m @ W_k, x @ W_v)[0])
-cross.mistake("roles changed", lambda x, m, W_q, W_k, W_v: changed_attention(m @ W_q, x @ W_k, x @ W_v)[0])
-cross.mistake(
-    "no root", lambda x, m, W_q, W_k, W_v: changed_attention(x @ W_q, m @ W_k, m @ W_v, root=False)[0]
-)
-cross.mistake(
-    "root of D",
-    lambda x, m, W_q, W_k, W_v: changed_attention(x @ W_q, m @ W_k, m @ W_v, scale=len(W_q) ** -0.5)[0],
-)
-cross.mistake(
-    "masked",
-    lambda x, m, W_q, W_k, W_v: changed_attention(
-        x @ W_q, m @ W_k, m @ W_v, mask=np.tri(len(x), len(m), dtype=bool)
-    )[0],
-)
-cross.mistake(
-    "columns",
-    lambda x, m, W_q, W_k, W_v: changed_attention(x @ W_q, m @ W_k, m @ W_v, shares=softmax_of_columns)[0],
-)
-cross.mistake("swapped matrices", lambda x, m, W_q, W_k, W_v: changed_attention(x @ W_q, m @ W_v, m @ W_k)[0])
+_ALL = "x @ W_q, memory @ W_k, memory @ W_v"
+cross.slip("itself", "memory @", "x @")
+for _attend in (attention.short, attention.reference):
+    cross.slip("values of x", "memory @ W_v", "x @ W_v", scaled_dot_product_attention=_attend)
+cross.slip("roles changed", _ALL, "memory @ W_q, x @ W_k, x @ W_v")
+cross.slip("no root", "x @ W_q", "x @ W_q * W_q.shape[1] ** 0.5")
+cross.slip("root of D", "x @ W_q", "x @ W_q * (W_q.shape[1] / W_q.shape[0]) ** 0.5")
+cross.slip("masked", _ALL, f"{_ALL}, mask=np.tri(len(x), len(memory), dtype=bool)")
+cross.slip("columns", scaled_dot_product_attention=attention.wrong("columns"))
+cross.slip("swapped matrices", _ALL, "x @ W_q, memory @ W_v, memory @ W_k")

@@ -27,21 +27,12 @@ merging.case("with one head, the result is that head", _x, want=_x[0])
 _x = numbers(2, 3, 2, 4)
 merging.case("the batch axis stays in front", _x, want=[np.hstack([*x]) for x in _x], axes="B T D")
 
-merging.mistake("no swap", lambda x: x.reshape(*x.shape[:-3], x.shape[-2], -1))
-merging.mistake("from the front", lambda x: x.swapaxes(0, 1).reshape(*x.shape[:-3], x.shape[-2], -1))
-merging.mistake("last two", lambda x: x.swapaxes(-1, -2).reshape(*x.shape[:-3], x.shape[-2], -1))
-
-
-@merging.mistake("three axes")
-def _(x):
-    H, T, K = x.shape
-    return x.swapaxes(0, 1).reshape(T, H * K)
-
-
-merging.mistake("in turn", lambda x: np.moveaxis(x, -3, -1).reshape(*x.shape[:-3], x.shape[-2], -1))
+merging.slip("no swap", ".swapaxes(-3, -2)", "")
+merging.slip("from the front", "swapaxes(-3, -2)", "swapaxes(0, 1)")
+merging.slip("last two", "swapaxes(-3, -2)", "swapaxes(-1, -2)")
+merging.slip("three axes", "*B, ", "")
+merging.slip("in turn", "x.swapaxes(-3, -2)", "np.moveaxis(x, -3, -1)")
 merging.mistake("sum", lambda x: x.sum(axis=-3))
 merging.mistake("mean", lambda x: x.mean(axis=-3))
 merging.mistake("below each other", lambda x: x.reshape(*x.shape[:-3], -1, x.shape[-1]))
-merging.mistake(
-    "backwards", lambda x: np.concatenate([x[..., h, :, :] for h in range(x.shape[-3])][::-1], axis=-1)
-)
+merging.slip("backwards", "x.swapaxes", "x[..., ::-1, :, :].swapaxes")

@@ -14,8 +14,8 @@ from glassformer.exercises.material import numbers
 from glassformer.scratch.attention import causal_mask, merge_heads, scaled_dot_product_attention, split_heads
 from glassformer.shapes import Float
 
+from .attention import attention
 from .by_hand import attended
-from .mistakes import changed_attention, softmax_of_columns
 
 
 def multi_head(
@@ -32,11 +32,7 @@ def multi_head(
     return merge_heads(mixed) @ W_o
 
 
-several = exercise(
-    "attention.multi_head",
-    multi_head,
-    axes="T D",
-)
+several = exercise("attention.multi_head", multi_head, axes="T D")
 
 
 def _layer(T: int, D: int, seed: int = 0) -> tuple[Any, Any, Any, Any, Any]:
@@ -56,94 +52,39 @@ def head_by_head(x: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, n_heads: int) -
 
 
 several.shape("the shape of x", *_layer(5, 6), 2, want=(5, 6))
-_given = _layer(1, 4)
+_x, *_W = _layer(1, 4)
 several.case(
     "a single position sees only itself: its value, times W_o",
-    *_given,
-    2,
-    want=_given[0] @ _given[3] @ _given[4],
-)
-_given = _layer(5, 4, seed=2)
-several.case("one head", *_given, 1, want=head_by_head(*_given, 1))
-_given = _layer(4, 6, seed=4)
-several.case("three heads", *_given, 3, want=head_by_head(*_given, 3))
-several.also(*_given, 6, want=head_by_head(*_given, 6))
+    _x, *_W, 2, want=_x @ _W[2] @ _W[3],
+)  # fmt: skip
+several.case("one head", *_layer(5, 4, seed=2), 1, want=head_by_head)
+several.case("three heads", *_layer(4, 6, seed=4), 3, want=head_by_head)
+several.also(*_layer(4, 6, seed=4), 6, want=head_by_head)
 
 
 @several.check("a later position changes nothing before it")
 def _(multi_head):
-    x, *matrices = _layer(5, 6, seed=6)
+    x, W_q, W_k, W_v, W_o = _layer(5, 6, seed=6)
     other = x.copy()
     other[-1] = numbers(6, seed=9)
-    W_q, W_k, W_v, W_o = matrices
-    right = head_by_head(x, W_q, W_k, W_v, W_o, 2)[:4]
-    expect(
-        np.asarray(multi_head(other, *matrices, 2))[:4],
-        right,
-        "the first four rows, after changing the fifth,",
-        axes="T D",
-    )
+    right = head_by_head(x[:4], W_q, W_k, W_v, W_o, 2)
+    got = np.asarray(multi_head(other, W_q, W_k, W_v, W_o, 2))[:4]
+    expect(got, right, "the first four rows, after changing the fifth,", axes="T D")
 
 
-def _heads(attend, out=lambda mixed, W_o: merge_heads(mixed) @ W_o, heads=lambda n: n, split=split_heads):
-    """A wrong answer: `attend` gives the heads' outputs from q, k, v and the mask, `out` what is made of them."""
-
-    def wrong(x, W_q, W_k, W_v, W_o, n_heads):
-        q, k, v = (split(x @ W, heads(n_heads)) for W in (W_q, W_k, W_v))
-        return out(attend(q, k, v, causal_mask(len(x))), W_o)
-
-    return wrong
-
-
-def _right_heads(q, k, v, mask):
-    return changed_attention(q, k, v, mask=mask)[0]
-
-
-several.mistake("no W_o", _heads(_right_heads, lambda mixed, W_o: merge_heads(mixed)))
-several.mistake("no mask", _heads(lambda q, k, v, mask: changed_attention(q, k, v)[0]))
-several.mistake(
-    "root of D",
-    _heads(
-        lambda q, k, v, mask: changed_attention(q, k, v, mask=mask, scale=(q.shape[0] * q.shape[2]) ** -0.5)[
-            0
-        ]
-    ),
-)
-several.mistake("no root", _heads(lambda q, k, v, mask: changed_attention(q, k, v, mask=mask, root=False)[0]))
-several.mistake(
-    "columns",
-    _heads(lambda q, k, v, mask: changed_attention(q, k, v, mask=mask, shares=softmax_of_columns)[0]),
-)
-several.mistake("one head", _heads(_right_heads, heads=lambda n: 1))
-several.mistake("no swap", _heads(_right_heads, lambda mixed, W_o: mixed.reshape(mixed.shape[1], -1) @ W_o))
-several.mistake("W_o transposed", _heads(_right_heads, lambda mixed, W_o: merge_heads(mixed) @ W_o.T))
-
-
-@several.mistake("zero after")
-@_heads
-def _(q, k, v, mask):
-    return (changed_attention(q, k, v)[1] * mask) @ v
-
-
-several.mistake("asked the wrong way", _heads(lambda q, k, v, mask: _right_heads(k, q, v, mask)))
-several.mistake(
-    "split by reshape", _heads(_right_heads, split=lambda x, n_heads: x.reshape(n_heads, len(x), -1))
-)
-several.mistake(
-    "transposed",
-    lambda x, W_q, W_k, W_v, W_o, n_heads: multi_head(x, W_q.T, W_k.T, W_v.T, W_o.T, n_heads),
-)
-several.mistake(
-    "no W_v", lambda x, W_q, W_k, W_v, W_o, n_heads: multi_head(x, W_q, W_k, np.eye(len(W_v)), W_o, n_heads)
-)
-several.mistake("not merged", _heads(_right_heads, lambda mixed, W_o: mixed @ W_o))
-
-
-@several.mistake("pair handed on")
-def _(x, W_q, W_k, W_v, W_o, n_heads):
-    return (x, W_o).shape  # type: ignore
-
-
-@several.mistake("pair handed on")
-def _(x, W_q, W_k, W_v, W_o, n_heads):
-    return (x, W_o).swapaxes(-3, -2)  # type: ignore
+several.slip("no W_o", " @ W_o", "")
+several.slip("no mask", ", mask=causal_mask(len(x))", "")
+several.slip("root of D", "(q, k, v, mask", "(q / n_heads**0.5, k, v, mask")
+several.slip("no root", "(q, k, v, mask", "(q * q.shape[-1] ** 0.5, k, v, mask")
+several.slip("columns", scaled_dot_product_attention=attention.wrong("columns"))
+several.slip("one head", "n_heads) for", "1) for")
+several.slip("no swap", "merge_heads(mixed)", "mixed.reshape(len(x), -1)")
+several.slip("W_o transposed", "@ W_o", "@ W_o.T")
+several.slip("zero after", scaled_dot_product_attention=attention.wrong("zero after"))
+several.slip("asked the wrong way", "(q, k, v, mask", "(k, q, v, mask")
+several.slip("split by reshape", split_heads=lambda x, n_heads: x.reshape(n_heads, len(x), -1))
+several.slip("transposed", "@ W, ", "@ W.T, ", "@ W_o", "@ W_o.T")
+several.slip("no W_v", "(W_q, W_k, W_v))", "(W_q, W_k, np.eye(len(W_v))))")
+several.slip("not merged", "merge_heads(mixed)", "mixed")
+several.slip("pair handed on", "mixed, _ =", "mixed =", "merge_heads(mixed)", "mixed.shape")
+several.slip("pair handed on", "mixed, _ =", "mixed =", "merge_heads(mixed)", "mixed.swapaxes(-3, -2)")

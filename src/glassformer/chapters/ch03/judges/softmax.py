@@ -8,11 +8,10 @@ import math
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.exercises.material import numbers, quiet
+from glassformer.exercises.material import numbers
 from glassformer.scratch.attention import softmax
 
 from .by_hand import softmax_by_hand
-from .mistakes import shifted_softmax
 
 
 def _short(x):
@@ -31,10 +30,8 @@ shares.case("each row of a table sums to 1 by itself", _x, want=[softmax_by_hand
 _x = numbers(2, 3, 4)
 shares.case(
     "softmax runs over the last axis, however many there are",
-    _x,
-    want=[[softmax_by_hand(row) for row in table] for table in _x],
-    axes="B T S",
-)
+    _x, want=[[softmax_by_hand(row) for row in table] for table in _x], axes="B T S",
+)  # fmt: skip
 shares.case("a score of −∞ gets a share of 0", np.array([-np.inf, 0.0, 0.0]), want=[0, 0.5, 0.5], axes="S")
 shares.case(
     "large scores do not overflow",
@@ -47,25 +44,17 @@ shares.case(
     np.array([[1000.0, 1001.0], [-1000.0, -1000.0]]), want=[softmax_by_hand([0, 1]), [0.5, 0.5]],
 )  # fmt: skip
 
-
-shares.mistake("overflow", quiet(lambda x: shifted_softmax(x, 0)))
-shares.mistake("largest of all", quiet(lambda x: shifted_softmax(x, x.max())))
-shares.mistake("no exp", quiet(lambda x: x / x.sum(axis=-1, keepdims=True)))
-
-
-@shares.mistake("mean")
-@quiet
-def _(x):
-    seen = np.isfinite(x)
-    return shifted_softmax(x, np.mean(x, axis=-1, keepdims=True, where=seen))
-
-
-shares.mistake("mean", quiet(lambda x: shifted_softmax(x, x.mean(axis=-1, keepdims=True))))
-shares.mistake("absolute", quiet(lambda x: shifted_softmax(x, np.abs(x).max(axis=-1, keepdims=True))))
-shares.mistake("upside down", quiet(lambda x: softmax(-x)))
-shares.mistake("divided by it", quiet(lambda x: shifted_softmax(x / x.max(axis=-1, keepdims=True), 0)))
-shares.mistake("powers of 2", lambda x: softmax(x * math.log(2)))
-shares.mistake("not divided", lambda x: np.exp(x - x.max(axis=-1, keepdims=True)))
+_LARGEST = "x.max(axis=-1, keepdims=True)"
+shares.slip("overflow", f" - {_LARGEST}", "")
+shares.slip("largest of all", _LARGEST, "x.max()")
+shares.slip("no exp", f"np.exp(x - {_LARGEST})", "x")
+shares.slip("mean", _LARGEST, "x.mean(axis=-1, keepdims=True, where=np.isfinite(x))")
+shares.slip("mean", _LARGEST, "x.mean(axis=-1, keepdims=True)")
+shares.slip("absolute", "x.max", "np.abs(x).max")
+shares.mistake("upside down", lambda x: softmax(-x))
+shares.slip("divided by it", "x - x.max", "x / x.max")
+shares.slip("powers of 2", "np.exp(", "np.exp2(")
+shares.slip("not divided", " / powers.sum(axis=-1, keepdims=True)", "")
 shares.mistake("whole table", lambda x: softmax(x.ravel()).reshape(x.shape))
-shares.mistake("columns", lambda x: softmax(x, axis=0))
-shares.mistake("axis 1", lambda x: softmax(x, axis=min(1, x.ndim - 1)))
+shares.slip("columns", "axis=-1", "axis=0")
+shares.slip("axis 1", "axis=-1", "axis=min(1, x.ndim - 1)")

@@ -36,34 +36,13 @@ splitting.refuses(
 )
 
 
-def _cut(x, n_heads):
-    return x.reshape(*x.shape[:-1], n_heads, x.shape[-1] // n_heads)
-
-
-splitting.mistake("no swap", lambda x, n_heads: _cut(x, n_heads))
-splitting.mistake("reshaped only", lambda x, n_heads: x.reshape(*x.shape[:-2], n_heads, x.shape[-2], -1))
-
-
-splitting.mistake("from the front", lambda x, n_heads: _cut(x, n_heads).swapaxes(0, 1))
-
-
-@splitting.mistake("two axes")
-def _(x, n_heads):
-    T, D = x.shape
-    return x.reshape(T, n_heads, D // n_heads).swapaxes(0, 1)
-
-
-@splitting.mistake("every n-th")
-def _(x, n_heads):
-    return np.moveaxis(x.reshape(*x.shape[:-1], x.shape[-1] // n_heads, n_heads), -1, -3)
-
-
-@splitting.mistake("first for all")
-def _(x, n_heads):
-    return np.stack([x[..., : x.shape[-1] // n_heads]] * n_heads, axis=-3)
-
-
-@splitting.mistake("rest dropped")
-def _(x, n_heads):
-    K = x.shape[-1] // n_heads
-    return np.stack([x[..., h * K : (h + 1) * K] for h in range(n_heads)], axis=-3)
+_CUT, _SWAP = "T, n_heads, D // n_heads)", ".swapaxes(-3, -2)"
+splitting.slip("no swap", _SWAP, "")
+splitting.slip("reshaped only", _CUT + _SWAP, "n_heads, T, D // n_heads)")
+splitting.slip("from the front", _SWAP, ".swapaxes(0, 1)")
+splitting.slip("two axes", "*B, ", "")
+splitting.slip("every n-th", _CUT, "T, D // n_heads, n_heads).swapaxes(-1, -2)")
+splitting.mistake("first for all", lambda x, n: np.stack([x[..., : x.shape[-1] // n]] * n, axis=-3))
+splitting.slip(
+    "rest dropped", "if D % n_heads", "if False", "x.reshape", "x[..., : D // n_heads * n_heads].reshape"
+)

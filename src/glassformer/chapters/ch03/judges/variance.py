@@ -25,15 +25,10 @@ spread.also(16, 4.0, 9.0, True, want=36.0)
 def _(score_variance):
     q, k = 0.5 * numbers(20_000, 12), 3 * numbers(20_000, 12, seed=1)
     drawn = float((q * k).sum(axis=1).var())
-    got = score_variance(12, 0.25, 9.0, False)
-    expect_shape(got, (), "score_variance(12, 0.25, 9, False)")
+    got, what = score_variance(12, 0.25, 9.0, False), "score_variance(12, 0.25, 9, False)"
+    expect_shape(got, (), what)
     if abs(float(got) / drawn - 1) > 0.05:
-        expect(
-            got,
-            27.0,
-            "score_variance(12, 0.25, 9, False)",
-            being=f"27; twenty thousand random pairs have {drawn:.1f}",
-        )
+        expect(got, 27.0, what, being=f"27; twenty thousand random pairs have {drawn:.1f}")
 
 
 spread.mistake("deviation", lambda d, a, b, scaled: math.sqrt((1 if scaled else d) * a * b))

@@ -42,18 +42,6 @@ slopes.mistake("always 1/2", lambda H: 0.5 ** np.arange(1, H + 1))
 slopes.mistake("one formula", lambda H: 2.0 ** (-8 * np.arange(1, H + 1) / H))
 slopes.mistake("sorted", lambda H: np.sort(_slopes(H))[::-1])
 slopes.mistake("next power", lambda H: np.array(_slopes(1 << (H - 1).bit_length())[:H]))
-
-
-@slopes.mistake("second half")
-def _(H):
-    n = 1 << (H.bit_length() - 1)
-    return np.array(_slopes(n) + _slopes(2 * n)[1::2][: H - n])
-
-
-@slopes.mistake("first of twice")
-def _(H):
-    n = 1 << (H.bit_length() - 1)
-    return np.array(_slopes(n) + _slopes(2 * n)[: H - n])
-
-
+slopes.slip("second half", "(np.arange(1, n_heads - n + 1) - 0.5)", "np.arange(1, n_heads - n + 1)")
+slopes.slip("first of twice", "- 0.5) / n", ") / (2 * n)")
 slopes.mistake("negative", lambda H: -np.array(_slopes(H)))

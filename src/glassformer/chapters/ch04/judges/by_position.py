@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.exercises.material import numbers, quiet
+from glassformer.exercises.material import numbers
 from glassformer.scratch.attention import softmax
 from glassformer.shapes import Float, Integer
 
@@ -34,37 +34,20 @@ _odds = np.log(np.array([[[1.0, 3.0], [2.0, 2.0]], [[5.0, 5.0], [9.0, 3.0]]]))
 _wanted = np.array([math.log(4) + math.log(2), math.log(2) + math.log(4 / 3)]) / 2
 by_position.case("two windows, worked out by hand", _odds, np.zeros((2, 2), dtype=int), want=_wanted)
 _logits, _targets = numbers(7, 4, 6), np.arange(28).reshape(7, 4) * 5 % 6
-_by_hand = np.array(
-    [
-        -sum(math.log(softmax(_logits[n, t])[_targets[n, t]]) for n in range(7)) / 7
-        for t in range(4)
-    ]
-)  # fmt: skip
+_by_hand = [-sum(math.log(softmax(_logits[n, t])[_targets[n, t]]) for n in range(7)) / 7 for t in range(4)]
 by_position.case("seven windows of other characters", _logits, _targets, want=_by_hand)
 by_position.case("large logits: e¹⁰⁰⁰ is too large for a float", _logits + 1000, _targets, want=_by_hand)
 
 
-def _chosen(values, targets):
-    return np.take_along_axis(np.asarray(values), targets[..., None], axis=-1)[..., 0]
-
-
-def _log_p(logits):
-    return np.log(softmax(logits))
-
-
-by_position.mistake("no minus", lambda z, y: _chosen(_log_p(z), y).mean(axis=0))
-by_position.mistake("each window", lambda z, y: -_chosen(_log_p(z), y).mean(axis=1))
-by_position.mistake("one number", lambda z, y: -_chosen(_log_p(z), y).mean())
-by_position.mistake("summed", lambda z, y: -_chosen(_log_p(z), y).sum(axis=0))
-by_position.mistake("no mean", lambda z, y: -_chosen(_log_p(z), y))
-by_position.mistake("no softmax", lambda z, y: -_chosen(z, y).mean(axis=0))
-by_position.mistake("log of the mean", lambda z, y: -np.log(_chosen(softmax(z), y).mean(axis=0)))
-by_position.mistake("base 2", lambda z, y: -_chosen(_log_p(z), y).mean(axis=0) / math.log(2))
-by_position.mistake("likeliest", lambda z, y: -_log_p(z).max(axis=-1).mean(axis=0))
-by_position.mistake("wrong ones", lambda z, y: (softmax(z).argmax(axis=-1) != y).mean(axis=0))
-
-
-@by_position.mistake("overflow")
-@quiet
-def _(z, y):
-    return -(_chosen(z, y) - np.log(np.exp(z).sum(axis=-1))).mean(axis=0)
+_CHOSEN = "np.take_along_axis(log_p, targets[..., None], axis=-1)[..., 0]"
+by_position.slip("no minus", "return -", "return ")
+by_position.slip("each window", "mean(axis=0)", "mean(axis=1)")
+by_position.slip("one number", "mean(axis=0)", "mean()")
+by_position.slip("summed", "mean(axis=0)", "sum(axis=0)")
+by_position.slip("no mean", ".mean(axis=0)", "")
+by_position.slip("no softmax", "log_p, targets", "logits, targets")
+by_position.slip("log of the mean", f"{_CHOSEN}.mean(axis=0)", f"np.log(np.exp({_CHOSEN}).mean(axis=0))")
+by_position.slip("base 2", "mean(axis=0)", "mean(axis=0) / np.log(2)")
+by_position.slip("likeliest", _CHOSEN, "log_p.max(axis=-1)")
+by_position.mistake("wrong ones", lambda z, y: (z.argmax(axis=-1) != y).mean(axis=0))
+by_position.slip("overflow", " - logits.max(axis=-1, keepdims=True)", "")

@@ -17,12 +17,8 @@ cost = exercise(
 
 cost.case(
     "the parameters: one row of the table for each new position",
-    4,
-    64,
-    1024,
-    part="the extra parameters",
-    want=3840,
-)
+    4, 64, 1024, part="the extra parameters", want=3840,
+)  # fmt: skip
 cost.case("the score matrix: queries times keys", 4, 64, 1024, part="the ratio of score cells", want=256.0)
 cost.case("other sizes", 768, 1024, 2048, want=(786_432, 4.0))
 cost.also(3, 10, 15, want=(15, 2.25))

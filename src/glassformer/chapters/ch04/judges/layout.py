@@ -67,9 +67,7 @@ layout.mistake("nothing moved", lambda W, n_heads: W)
 layout.mistake("rows", lambda W, n_heads: interleaved_to_half(W.T, n_heads).T)
 layout.mistake("way back", lambda W, H: W.reshape(len(W), H, 2, -1).swapaxes(2, 3).reshape(W.shape))
 layout.mistake("mixed heads", lambda W, n_heads: in_halves(W))
-
-
-@layout.mistake("heads apart")
-def _(W, n_heads):
-    heads = W.reshape(len(W), -1, n_heads)  # (D, K, H)
-    return np.concatenate([heads[:, 0::2], heads[:, 1::2]], axis=1).reshape(W.shape)
+layout.slip(
+    "heads apart", "n_heads, -1)", "-1, n_heads)", "..., 0::2", ":, 0::2", "..., 1::2", ":, 1::2",
+    "axis=-1", "axis=1",
+)  # fmt: skip

@@ -63,30 +63,13 @@ rope.case("another base", SECOND_PAIR, SECOND_PAIR, 5, base=100.0, want=math.cos
 rope.also(_q, _k, 5, base=1000.0, want=_score(_q, _k, 5, np.array([1, 0.1, 0.01])))
 
 
-@rope.mistake("cosines alone")
-def _(q, k, distance, base=1e4):
-    return (q * k) @ np.tile(np.cos(distance * pair_frequencies(len(q), base)), 2)
-
-
-@rope.mistake("plus")
-def _(q, k, distance, base=1e4):
-    angles, swapped = distance * pair_frequencies(len(q), base), np.roll(k, len(k) // 2)
-    return (q * k) @ np.tile(np.cos(angles), 2) + (q * swapped) @ np.tile(np.sin(angles), 2)
-
-
-rope.mistake("no effect", lambda q, k, distance, base=1e4: q @ k)
+rope.slip("cosines alone", " + across @ np.sin(angles)", "")
+rope.slip("plus", "k[half:] - q[half:]", "k[half:] + q[half:]")
+rope.slip("no effect", "* distance", "* 0")
+rope.slip("other way", "* distance", "* -distance")
+rope.slip("no sign", "* distance", "* abs(distance)")
+rope.slip("root", "return float(", "return 1 / np.sqrt(len(q)) * float(")
 rope.mistake(
-    "other way", lambda q, k, distance, base=1e4: _score(q, k, -distance, pair_frequencies(len(q), base))
+    "neighbours", lambda q, k, *others, **base: rope_score(in_halves(q), in_halves(k), *others, **base)
 )
-rope.mistake(
-    "no sign", lambda q, k, distance, base=1e4: _score(q, k, abs(distance), pair_frequencies(len(q), base))
-)
-rope.mistake("root", lambda q, k, distance, base=1e4: rope_score(q, k, distance, base) / math.sqrt(len(q)))
-
-
-@rope.mistake("neighbours")
-def _(q, k, distance, base=1e4):
-    return _score(in_halves(q), in_halves(k), distance, pair_frequencies(len(q), base))
-
-
 add_wrong_frequencies(rope, lambda theta, q, k, m, base=1e4: _score(q, k, m, theta(len(q), base)), D="K")

@@ -49,99 +49,55 @@ def _(rotary):
     expect(np.linalg.norm(got, axis=-1), np.linalg.norm(x, axis=-1), "the length of each row")
 
 
-turn.case(
-    "dimension i is paired with i + K/2, each pair with its own frequency",
-    _x,
-    want=turned_rows(_x, pair_frequencies(6)),
-)
+def _turned(x, base=10_000.0):
+    return turned_rows(x, pair_frequencies(x.shape[-1], base))
+
+
+turn.case("dimension i is paired with i + K/2, each pair with its own frequency", _x, want=_turned)
 _x = numbers(3, 5, 4)
 turn.case(
     "heads and batches in front; positions run along the second axis from the end",
-    _x, want=turned_rows(_x, pair_frequencies(4)), axes="H T K",
+    _x, want=_turned, axes="H T K",
 )  # fmt: skip
-_x = numbers(2, 3, 5, 10)
-turn.also(_x, want=turned_rows(_x, pair_frequencies(10)), axes="B H T K")
-turn.also(_x[:1], want=turned_rows(_x[:1], pair_frequencies(10)), axes="B H T K")
-_x, _wide = numbers(1100, 2), numbers(6, 20)
-turn.case(
-    "a long text, a wide head",
-    _x,
-    want=turned_rows(_x, pair_frequencies(2)),
-    what="1,100 positions, rotated,",
-)
-turn.also(_wide, want=turned_rows(_wide, pair_frequencies(20)), what="a head of 20 dimensions, rotated,")
+turn.also(numbers(2, 3, 5, 10), want=_turned, axes="B H T K")
+turn.also(numbers(2, 3, 5, 10)[:1], want=_turned, axes="B H T K")
+turn.case("a long text, a wide head", numbers(1100, 2), want=_turned, what="1,100 positions, rotated,")
+turn.also(numbers(6, 20), want=_turned, what="a head of 20 dimensions, rotated,")
 turn.case(
     "another base",
-    np.array([SECOND_PAIR] * 2),
-    base=100.0,
-    row=1,
-    want=[0.0, math.cos(0.1), 0.0, math.sin(0.1)],
+    np.array([SECOND_PAIR] * 2), base=100.0, row=1, want=[0.0, math.cos(0.1), 0.0, math.sin(0.1)],
+)  # fmt: skip
+turn.also(_x, base=100.0, want=_turned, axes="H T K")
+
+_PARTS, _WAVES = "first * cos - second * sin", "np.cos(angles), np.sin(angles)"
+_RESULT = f"np.concatenate([{_PARTS}, first * sin + second * cos], axis=-1)"
+_BY_HALVES = (
+    "x * cos + np.concatenate([-second, first], axis=-1) * sin"  # as converters of checkpoints write it
 )
-_x = numbers(3, 5, 4)
-turn.also(_x, base=100.0, want=turned_rows(_x, [1, 0.1]), axes="H T K")
-
-
-def _rope_angles(x, base):
-    return np.arange(x.shape[-2])[:, None] * pair_frequencies(x.shape[-1], base)
-
-
-def _by_halves(x, cos, sin, signs=(-1, 1)):
-    """x·cos + rotate_half(x)·sin, as converters of checkpoints write it."""
-    half = x.shape[-1] // 2
-    return x * cos + np.concatenate([signs[0] * x[..., half:], signs[1] * x[..., :half]], axis=-1) * sin
-
-
-def _with_signs(*signs):
-    def rotary(x, base=1e4):
-        angles = np.tile(_rope_angles(x, base), 2)
-        return _by_halves(x, np.cos(angles), np.sin(angles), signs)
-
-    return rotary
-
-
-turn.mistake(
-    "from 1", lambda x, base=1e4: rotate(x, _rope_angles(x, base) + pair_frequencies(x.shape[-1], base))
-)
-turn.mistake("other way", lambda x, base=1e4: rotate(x, -_rope_angles(x, base)))
-turn.mistake("no minus", _with_signs(1, 1))
-turn.mistake("two minuses", _with_signs(-1, -1))
-turn.mistake("neighbours", lambda x, base=1e4: rotate(x, _rope_angles(x, base), layout="interleaved"))
-turn.mistake("cosines alone", lambda x, base=1e4: _by_halves(x, np.cos(np.tile(_rope_angles(x, base), 2)), 0))
+turn.slip("from 1", "np.arange(T)", "np.arange(1, T + 1)")
+turn.slip("other way", "np.sin(angles)", "-np.sin(angles)")
+turn.slip("no minus", "cos - second", "cos + second")
+turn.slip("two minuses", "first * sin + second * cos", "second * cos - first * sin")
+turn.slip(
+    "neighbours", ": K // 2]", "0::2]", "K // 2 :]", "1::2]", "concatenate", "stack",
+    "axis=-1)", "axis=-1).reshape(x.shape)",
+)  # fmt: skip
+turn.slip("cosines alone", "np.sin(angles)", "0")
 add_wrong_frequencies(turn, lambda theta, x, base=1e4: turned_rows(x, theta(x.shape[-1], base)), D="K")
-
-
-@turn.mistake("two layouts")
-def _(x, base=1e4):
-    angles = np.repeat(_rope_angles(x, base), 2, axis=-1)
-    return _by_halves(x, np.cos(angles), np.sin(angles))
-
-
-@turn.mistake("already turned")
-def _(x, base=1e4):
-    (a, b), angles = np.split(x, 2, axis=-1), _rope_angles(x, base)
-    a = a * np.cos(angles) - b * np.sin(angles)
-    return np.concatenate([a, a * np.sin(angles) + b * np.cos(angles)], axis=-1)
-
-
-@turn.mistake("heads")
-def _(x, base=1e4):
-    rows = x.swapaxes(-2, -3) if x.ndim > 2 else x
-    turned = turned_rows(rows, pair_frequencies(x.shape[-1], base))
-    return turned.swapaxes(-2, -3) if x.ndim > 2 else turned
-
-
-@turn.mistake("no batch")
-def _(x, base=1e4):
-    T, K = x.shape
-    return turned_rows(x, pair_frequencies(K, base), np.arange(T))
-
-
-@turn.mistake("heads")
-def _(x, base=1e4):
-    angles = np.tile(np.arange(len(x))[:, None] * pair_frequencies(x.shape[-1], base), 2)
-    return _by_halves(x, np.cos(angles), np.sin(angles))
-
-
-turn.mistake(
-    "heads", lambda x, base=1e4: turned_rows(x, pair_frequencies(x.shape[-1], base), np.arange(len(x)))
+turn.slip(
+    "two layouts", _WAVES, "(np.repeat(f(angles), 2, axis=-1) for f in (np.cos, np.sin))", _RESULT, _BY_HALVES
 )
+turn.slip("already turned", "return", f"first = {_PARTS}\n    return", f"[{_PARTS}", "[first")
+
+
+@turn.mistake("heads")
+def _(x, base=1e4):
+    return rotary(x, base) if x.ndim == 2 else rotary(x.swapaxes(-2, -3), base).swapaxes(-2, -3)
+
+
+turn.slip("no batch", "x.shape[-2:]", "x.shape")
+turn.slip(
+    "heads", "np.arange(T)", "np.arange(len(x))",
+    _WAVES, "(np.tile(f(angles), 2) for f in (np.cos, np.sin))", _RESULT, _BY_HALVES,
+)  # fmt: skip
+turn.slip("heads", "np.arange(T)", "np.arange(len(x))")

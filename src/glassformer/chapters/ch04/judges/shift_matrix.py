@@ -13,7 +13,7 @@ from glassformer.exercises.expect import expect, expect_shape
 from glassformer.scratch.positions import sinusoidal
 from glassformer.shapes import Float
 
-from .rotations import add_wrong_frequencies, in_halves, pair_frequencies
+from .rotations import add_wrong_frequencies
 
 
 def shift_matrix(
@@ -63,14 +63,8 @@ def _(shift_matrix):
 shift.case("another base", 2, 4, base=100.0, want=_shift(2, [1, 0.1]))
 shift.also(3, 6, base=1000.0, want=_shift(3, [1, 0.1, 0.01]))
 
-shift.mistake("backward", lambda n, d_model, base=1e4: _shift(-n, pair_frequencies(d_model, base)))
-shift.mistake("sign of n", lambda n, d_model, base=1e4: _shift(abs(n), pair_frequencies(d_model, base)))
-shift.mistake("whole n", lambda n, d_model, base=1e4: _shift(int(n), pair_frequencies(d_model, base)))
-
-
-@shift.mistake("halves")
-def _(n, d_model, base=1e4):
-    return in_halves(in_halves(_shift(n, pair_frequencies(d_model, base))).T).T
-
-
+shift.slip("backward", "* n)", "* -n)")
+shift.slip("sign of n", "* n)", "* abs(n))")
+shift.slip("whole n", "* n)", "* int(n))")
+shift.slip("halves", "slice(2 * i, 2 * i + 2)", "slice(i, None, d_model // 2)")
 add_wrong_frequencies(shift, lambda theta, n, d_model, base=1e4: _shift(n, theta(d_model, base)))

@@ -11,7 +11,7 @@ from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import expect, expect_shape
 from glassformer.scratch.positions import sinusoidal
 
-from .rotations import add_wrong_frequencies, in_halves, pair_frequencies
+from .rotations import add_wrong_frequencies, pair_frequencies
 
 
 def _waves(positions, theta):
@@ -69,55 +69,25 @@ sinusoids.refuses(
 sinusoids.also_refuses(np.arange(3), 1, what="d_model=1")
 
 
-sinusoids.mistake("any width", lambda p, d_model, base=1e4: _waves(p, pair_frequencies(d_model, base)))
-sinusoids.mistake("any width", lambda p, d_model, base=1e4: _waves(p, _every_second(d_model, base)))
-sinusoids.mistake(
-    "any width", lambda p, D, base=1e4: np.pad(_waves(p, pair_frequencies(D, base)), ((0, 0), (0, D % 2)))
-)
-
-
-@sinusoids.mistake("any width")
-def _(positions, d_model, base=1e4):
-    return _waves(positions, _every_second(d_model, base))[:, :d_model]
-
-
-@sinusoids.mistake("by chance")
-def _(positions, d_model, base=1e4):
-    table, angles = np.empty((len(positions), d_model)), positions[:, None] * _every_second(d_model, base)
-    table[:, 0::2] = np.sin(angles)
-    table[:, 1::2] = np.cos(angles)
-    return table
-
-
 def _every_second(d_model, base):
     return base ** (-np.arange(0, d_model, 2) / d_model)
 
 
-@sinusoids.mistake("swapped")
-def _(positions, d_model, base=1e4):
-    right = _waves(positions, pair_frequencies(d_model, base))
-    return right[:, np.arange(right.shape[1]) ^ 1]  # 1, 0, 3, 2, …
+def _padded(positions, d_model, base=1e4):
+    return np.pad(_waves(positions, pair_frequencies(d_model, base)), ((0, 0), (0, d_model % 2)))
 
 
-@sinusoids.mistake("frequency each")
-def _(positions, d_model, base=1e4):
-    angles = positions[:, None] * base ** (-np.arange(d_model) / d_model)
-    return np.where(np.arange(d_model) % 2 == 0, np.sin(angles), np.cos(angles))
-
-
-@sinusoids.mistake("in turn")
-def _(positions, d_model, base=1e4):
-    angles = np.tile(positions[:, None] * pair_frequencies(d_model, base), 2)
-    return np.where(np.arange(d_model) % 2 == 0, np.sin(angles), np.cos(angles))
-
-
-sinusoids.mistake(
-    "blocks", lambda p, d_model, base=1e4: in_halves(_waves(p, pair_frequencies(d_model, base)))
-)
+_FILL = "table[:, 0::2], table[:, 1::2] = np.sin(angles), np.cos(angles)"
+_PICK = "table[:, 0::2], table[:, 1::2] = np.sin(angles)[:, 0::2], np.cos(angles)[:, 1::2]"
+sinusoids.mistake("any width", lambda p, D, base=1e4: _waves(p, pair_frequencies(D, base)))
+sinusoids.mistake("any width", lambda p, D, base=1e4: _waves(p, _every_second(D, base)))
+sinusoids.mistake("any width", _padded)
+sinusoids.mistake("any width", lambda p, D, base=1e4: _waves(p, _every_second(D, base))[:, :D])
+sinusoids.slip("by chance", "if d_model % 2", "if False")
+sinusoids.slip("swapped", "table[:, 0::2], table[:, 1::2]", "table[:, 1::2], table[:, 0::2]")
+sinusoids.slip("frequency each", "np.arange(0, d_model, 2)", "np.arange(d_model)", _FILL, _PICK)
+sinusoids.slip("in turn", _FILL, f"angles = np.tile(angles, 2)\n    {_PICK}")
+sinusoids.slip("blocks", "0::2", ": d_model // 2", "1::2", "d_model // 2 :")
 add_wrong_frequencies(sinusoids, lambda theta, p, d_model, base=1e4: _waves(p, theta(d_model, base)))
-sinusoids.mistake(
-    "counted", lambda p, d_model, base=1e4: _waves(np.arange(len(p)), pair_frequencies(d_model, base))
-)
-sinusoids.mistake(
-    "whole", lambda p, d_model, base=1e4: _waves(p.astype(int), pair_frequencies(d_model, base))
-)
+sinusoids.slip("counted", "positions[:, None]", "np.arange(len(positions))[:, None]")
+sinusoids.slip("whole", "positions[:, None]", "positions.astype(int)[:, None]")

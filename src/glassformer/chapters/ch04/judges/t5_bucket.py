@@ -50,11 +50,8 @@ buckets.case(
 )  # fmt: skip
 buckets.case(
     "causal: every future key is in bucket 0",
-    np.array([1, 2, 50]),
-    bidirectional=False,
-    want=[0, 0, 0],
-    axes="S",
-)
+    np.array([1, 2, 50]), bidirectional=False, want=[0, 0, 0], axes="S",
+)  # fmt: skip
 buckets.case(
     "causal: from 16 on, buckets widen logarithmically",
     _past(15, 16, 32, 64, 100), bidirectional=False, want=[15, 16, 21, 26, 30], axes="S",
@@ -93,66 +90,25 @@ def _(t5_bucket):
             expect(got[first], want[first], what)
 
 
-def _buckets(
-    *, sign=1, future="zero", far="log", rounding=np.floor, last=True, halve=True, upper=1, zero="past"
-):
-    """T5's buckets with some of its details got wrong."""
-
-    def bucket(relative_positions, *, bidirectional, n_buckets=32, max_distance=128):
-        r = np.asarray(relative_positions) * sign
-        first, n = 0, n_buckets
-        if bidirectional:
-            first = np.where((r * upper > 0) | ((r == 0) & (zero == "future")), n_buckets // 2, 0) * bool(
-                upper
-            )
-            n = n_buckets // 2 if halve else n_buckets
-        d = {"zero": np.maximum(-r, 0), "absolute": np.abs(r), "negative": -r}[future]
-        if bidirectional:
-            d = np.abs(r)
-        exact = n // 2
-        d_far = np.maximum(d, exact)
-        scale = {
-            "log": np.log(d_far / exact) / np.log(max_distance / exact) * (n - exact),
-            "line": (d_far - exact) / (max_distance - exact) * (n - exact),
-            "exact": d_far - exact,
-        }[far]
-        wide = exact + rounding(scale + 1e-12).astype(int)
-        return first + np.where(d < exact, d, np.minimum(wide, n - 1) if last else wide)
-
-    return bucket
-
-
-buckets.mistake("absolute", _buckets(future="absolute"))
-buckets.mistake("exact", _buckets(far="exact"))
-buckets.mistake("evenly", _buckets(far="line"))
-buckets.mistake("nearest", _buckets(rounding=np.round))
-buckets.mistake("up", _buckets(rounding=lambda scale: np.ceil(scale - 1e-9)))
-buckets.mistake("no last", _buckets(last=False))
-buckets.mistake("swapped", _buckets(upper=-1))
-buckets.mistake("sign", _buckets(sign=-1))
-buckets.mistake(
-    "sign",
-    lambda r, *, bidirectional, **sizes: _buckets(sign=1 if bidirectional else -1)(
-        r, bidirectional=bidirectional, **sizes
-    ),
-)
-buckets.mistake("negative", _buckets(future="negative"))
-buckets.mistake("shared", _buckets(upper=0))
-buckets.mistake("distance 0", _buckets(zero="future"))
-buckets.mistake("not halved", _buckets(halve=False))
-buckets.mistake("both", lambda r, *, bidirectional, **sizes: _buckets()(r, bidirectional=True, **sizes))
-buckets.mistake(
-    "both", lambda r, *, bidirectional, **sizes: _buckets(sign=-1)(r, bidirectional=True, **sizes)
-)
-buckets.mistake("own sizes", lambda r, *, bidirectional, **_: _buckets()(r, bidirectional=bidirectional))
-
-
-@buckets.mistake("own distance")
-def _(r, *, bidirectional, n_buckets=32, max_distance=128):
-    return _buckets()(r, bidirectional=bidirectional, n_buckets=n_buckets)
-
-
-@buckets.mistake("half distance")
-def _(r, *, bidirectional, n_buckets=32, max_distance=128):
-    far = max_distance // 2 if bidirectional else max_distance
-    return _buckets()(r, bidirectional=bidirectional, n_buckets=n_buckets, max_distance=far)
+_SIZE = "n_buckets // 2 if bidirectional else n_buckets"
+_DISTANCE = "np.maximum(-relative_positions, 0)"
+_SHARE = "np.log(np.maximum(distance, exact) / exact) / np.log(max_distance / exact)"
+_STEPS = "(far * (n - exact)).astype(int)"
+buckets.slip("absolute", _DISTANCE, "np.abs(relative_positions)")
+buckets.slip("exact", _STEPS, "np.maximum(distance, exact) - exact")
+buckets.slip("evenly", _SHARE, "(np.maximum(distance, exact) - exact) / (max_distance - exact)")
+buckets.slip("nearest", _STEPS, "np.round(far * (n - exact)).astype(int)")
+buckets.slip("up", _STEPS, "np.ceil(far * (n - exact) - 1e-9).astype(int)")
+buckets.slip("no last", f"np.minimum(exact + {_STEPS}, n - 1)", f"exact + {_STEPS}")
+buckets.slip("swapped", "relative_positions > 0", "relative_positions < 0")
+buckets.slip("sign", "-relative_positions", "relative_positions", "positions > 0", "positions < 0")
+buckets.slip("sign", "-relative_positions", "relative_positions")
+buckets.slip("negative", _DISTANCE, "-relative_positions")
+buckets.slip("shared", "np.where(relative_positions > 0, n, 0)", "0")
+buckets.slip("distance 0", "relative_positions > 0", "relative_positions >= 0")
+buckets.slip("not halved", _SIZE, "n_buckets", "> 0, n,", "> 0, n // 2,")
+buckets.slip("both", _SIZE, "n_buckets // 2", "if bidirectional", "if True")
+buckets.slip("both", _SIZE, "n_buckets // 2", "if bidirectional", "if True", "> 0", "< 0")
+buckets.slip("own sizes", _SIZE, "16 if bidirectional else 32", "max_distance /", "128 /")
+buckets.slip("own distance", "max_distance /", "128 /")
+buckets.slip("half distance", "max_distance /", "(max_distance // 2 if bidirectional else max_distance) /")

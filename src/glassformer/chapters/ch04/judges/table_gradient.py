@@ -27,10 +27,8 @@ backward.shape("the gradient has the table's shape", numbers(2, 3, 4), 6, want=(
 _dx = numbers(4, 3, 2)
 backward.case(
     "each row adds up the gradients from every sequence of the batch",
-    _dx,
-    3,
-    want=_dx[0] + _dx[1] + _dx[2] + _dx[3],
-)
+    _dx, 3, want=_dx[0] + _dx[1] + _dx[2] + _dx[3],
+)  # fmt: skip
 backward.also(_dx[:1], 3, want=_dx[0], advice="Each call begins with zeros of its own.")
 _dx = numbers(2, 3, 2)
 backward.case(
@@ -49,30 +47,14 @@ def _(table_gradient):
 
     got = table_gradient(dx, 7)
     expect_shape(got, (7, 5), "table_gradient(dx, 7)", axes="N D")
-    moved = float((np.asarray(got) * step).sum())
-    expect(
-        moved,
-        loss(before + step) - loss(before),
-        "the change in the loss after a step, as your gradient predicts it,",
-    )
+    what = "the change in the loss after a step, as your gradient predicts it,"
+    expect(float((np.asarray(got) * step).sum()), loss(before + step) - loss(before), what)
 
 
-def _gradient(dx, context_length, rows):
-    return np.concatenate([rows, np.zeros((context_length - len(rows), dx.shape[2]))])
-
-
-backward.mistake("mean", lambda dx, N: _gradient(dx, N, dx.mean(axis=0)))
-backward.mistake("first", lambda dx, N: _gradient(dx, N, dx[0]))
-backward.mistake("last", lambda dx, N: _gradient(dx, N, dx[-1]))
+backward.slip("mean", "dx.sum", "dx.mean")
+backward.slip("first", "dx.sum(axis=0)", "dx[0]")
+backward.slip("last", "dx.sum(axis=0)", "dx[-1]")
 backward.mistake("over positions", lambda dx, N: dx.sum(axis=1))
-
-
-@backward.mistake("over positions")
-def _(dx, N):
-    gradient = np.zeros((N, dx.shape[2]))
-    gradient[: dx.shape[1]] = dx.sum(axis=1)
-    return gradient
-
-
+backward.slip("over positions", "dx.sum(axis=0)", "dx.sum(axis=1)")
 backward.mistake("used rows", lambda dx, N: dx.sum(axis=0))
-backward.mistake("at the end", lambda dx, N: _gradient(dx, N, dx.sum(axis=0)[::-1])[::-1])
+backward.slip("at the end", "gradient[:T]", "gradient[len(gradient) - T :]")

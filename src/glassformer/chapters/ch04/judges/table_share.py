@@ -25,14 +25,8 @@ budget = exercise("positions.table_share", table_share, parts=(_TABLE, _MODEL))
 
 budget.case(
     "the table: a row of d_model numbers for each position",
-    4,
-    64,
-    4,
-    2,
-    attention_bias=False,
-    part=_TABLE,
-    want=256,
-)
+    4, 64, 4, 2, attention_bias=False, part=_TABLE, want=256,
+)  # fmt: skip
 budget.also(50_257, 1024, 768, 12, attention_bias=True, part=_TABLE, want=786_432)
 budget.case(
     "the toy with 64 positions: 736 parameters, more than a third of them positions",
@@ -48,40 +42,24 @@ budget.also(50_257, 1024, 1600, 48, attention_bias=True, part=_MODEL, want=1_557
 # 2,400 + 160 + 5 · (768 + 9 · 8) + 16
 budget.also(300, 20, 8, 5, attention_bias=False, want=(160, 6_776))
 
-
-@budget.mistake("each block")
-def _(V, N, D, L, *, attention_bias):
-    return N * D * L, table_share(V, N, D, L, attention_bias=attention_bias)[1]
-
-
-@budget.mistake("pair")
-def _(*sizes, attention_bias):
-    return table_share(*sizes, attention_bias=attention_bias)[::-1]
-
-
-def _off_by(off):
-    """The right table, and a total that is off by so much."""
-
-    def wrong(*sizes, attention_bias):
-        table, total = table_share(*sizes, attention_bias=attention_bias)
-        return table, total + off(*sizes, attention_bias)
-
-    return wrong
-
-
-budget.mistake("head", _off_by(lambda V, N, D, L, bias: V * D))
-budget.mistake("last norm", _off_by(lambda V, N, D, L, bias: -2 * D))
-budget.mistake("matrices", _off_by(lambda V, N, D, L, bias: -2 * D - L * (13 if bias else 9) * D))
-budget.mistake("biases always", _off_by(lambda V, N, D, L, bias: 0 if bias else 4 * D * L))
-budget.mistake("biases never", _off_by(lambda V, N, D, L, bias: -4 * D * L if bias else 0))
-budget.mistake("three biases", _off_by(lambda V, N, D, L, bias: -D * L if bias else 0))
-budget.mistake("one block", _off_by(lambda V, N, D, L, bias: -(L - 1) * (12 * D + (13 if bias else 9)) * D))
-budget.mistake("wide bias", _off_by(lambda V, N, D, L, bias: 3 * D * L))
-budget.mistake("no table", _off_by(lambda V, N, D, L, bias: -N * D))
-budget.mistake("no tokens", _off_by(lambda V, N, D, L, bias: -V * D))
-budget.mistake("one norm", _off_by(lambda V, N, D, L, bias: -2 * D * L))
-budget.mistake("block norms", _off_by(lambda V, N, D, L, bias: -4 * D * L))
-budget.mistake("half norms", _off_by(lambda V, N, D, L, bias: -D * (2 * L + 1)))
-budget.mistake("no norms", _off_by(lambda V, N, D, L, bias: -D * (4 * L + 2)))
-budget.mistake("feed-forward biases", _off_by(lambda V, N, D, L, bias: -5 * D * L))
-budget.mistake("narrow bias", _off_by(lambda V, N, D, L, bias: -D * L))
+_VECTORS = "13 if attention_bias else 9"  # of D numbers, in a block
+budget.slip("each block", "return table,", "return table * n_layers,")
+budget.mistake(
+    "pair", lambda *sizes, attention_bias: table_share(*sizes, attention_bias=attention_bias)[::-1]
+)
+budget.slip("head", "vocab_size * d_model +", "2 * vocab_size * d_model +")
+budget.slip("last norm", " + 2 * d_model", "")
+budget.slip("matrices", f" + ({_VECTORS}) * d_model", "", " + 2 * d_model", "")
+budget.slip("biases always", _VECTORS, "13")
+budget.slip("biases never", _VECTORS, "9")
+budget.slip("three biases", "13 if", "12 if")
+budget.slip("one block", "n_layers * block", "block")
+budget.slip("wide bias", _VECTORS, "16 if attention_bias else 12")
+budget.slip("no table", "+ table +", "+")
+budget.slip("no tokens", "vocab_size * d_model + ", "")
+budget.slip("one norm", _VECTORS, "11 if attention_bias else 7")
+budget.slip("block norms", _VECTORS, "9 if attention_bias else 5")
+budget.slip("half norms", _VECTORS, "11 if attention_bias else 7", " + 2 * d_model", " + d_model")
+budget.slip("no norms", _VECTORS, "9 if attention_bias else 5", " + 2 * d_model", "")
+budget.slip("feed-forward biases", _VECTORS, "8 if attention_bias else 4")
+budget.slip("narrow bias", _VECTORS, "12 if attention_bias else 8")

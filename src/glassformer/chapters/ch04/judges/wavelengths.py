@@ -14,7 +14,7 @@ from glassformer.exercises.expect import expect, expect_shape
 from glassformer.scratch.positions import sinusoidal
 from glassformer.shapes import Float
 
-from .rotations import WRONG_FREQUENCIES, pair_frequencies
+from .rotations import WRONG_FREQUENCIES
 
 
 def wavelengths(d_model: int, base: float = 10_000.0) -> Float[np.ndarray, " {d_model}//2"]:
@@ -40,10 +40,10 @@ def _(wavelengths):
         expect(there, here, f"pair {pair}, one wavelength further on, with base 81,")
 
 
-clocks.mistake("360", lambda d_model, base=1e4: 360 / pair_frequencies(d_model, base))
-clocks.mistake("radians", lambda d_model, base=1e4: 1 / pair_frequencies(d_model, base))
-clocks.mistake("shorter", lambda d_model, base=1e4: 2 * math.pi * pair_frequencies(d_model, base))
-clocks.mistake("too many", lambda d_model, base=1e4: 2 * math.pi * base ** (np.arange(d_model) / d_model))
+clocks.slip("360", "2 * np.pi", "360")
+clocks.slip("radians", "2 * np.pi * ", "")
+clocks.slip("shorter", "(np.arange", "(-np.arange")
+clocks.slip("too many", "np.arange(0, d_model, 2)", "np.arange(d_model)")
 clocks.mistake("reversed", lambda d_model, base=1e4: wavelengths(d_model, base)[::-1])
 clocks.mistake("rounded", lambda d_model, base=1e4: np.round(wavelengths(d_model, base)))
 clocks.mistake("rounded", lambda d_model, base=1e4: np.round(wavelengths(d_model, base), 2))

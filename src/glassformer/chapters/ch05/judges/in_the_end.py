@@ -3,8 +3,6 @@
 How large a stream becomes, and what fraction of its first vector remains.
 """
 
-import math
-
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
@@ -27,32 +25,20 @@ depth.case("15 writes of size ¼", 15, 0.25, want=((31 / 16) ** 0.5, (16 / 31) *
 depth.case("40 writes of size 1, as in 20 blocks", 40, 1.0, want=(41**0.5, 41**-0.5, 2.0**-20))
 
 
-def _end(size, pre, post):
-    """A wrong answer, made of the number of writes n and the square of their size s."""
-    return lambda n, one: (size(n, one * one), pre(n, one * one), post(n, one * one))
-
-
-def _size(n, s):
-    return math.sqrt(1 + n * s)
-
-
-def _pre(n, s):
-    return 1 / math.sqrt(1 + n * s)
-
-
-def _post(n, s):
-    return (1 + s) ** (-n / 2)
-
-
-depth.mistake("size forgotten", lambda n, one: in_the_end(n, 1.0))
-depth.mistake("post without size", _end(_size, _pre, lambda n, s: 2 ** (-n / 2)))
-depth.mistake("post with sizes", _end(_size, _pre, lambda n, s: (1 + math.sqrt(s)) ** -float(n)))
-depth.mistake("sizes added", _end(lambda n, s: 1 + n * math.sqrt(s), _pre, _post))
-depth.mistake("mean square", _end(lambda n, s: 1 + n * s, _pre, _post))
-depth.mistake("no start", _end(lambda n, s: math.sqrt(n * s), _pre, _post))
-depth.mistake("doubles", _end(lambda n, s: (1 + s) ** (n / 2), _pre, _post))
-depth.mistake("share of squares", _end(_size, lambda n, s: 1 / (1 + n * s), _post))
-depth.mistake("post as pre", _end(_size, _pre, _pre))
-depth.mistake("halved", _end(_size, _pre, lambda n, s: (1 + s) ** -float(n)))
-depth.mistake("size not squared", lambda n, one: in_the_end(n, math.sqrt(one)))
+_SIZE, _PRE, _POST = (
+    "return np.sqrt(mean_square)",
+    "1 / np.sqrt(mean_square)",
+    "(1 + size**2) ** (-n_writes / 2)",
+)
+depth.slip("size forgotten", "size**2", "1")
+depth.slip("post without size", _POST, "2.0 ** (-n_writes / 2)")
+depth.slip("post with sizes", _POST, "(1.0 + size) ** -n_writes")
+depth.slip("sizes added", _SIZE, "return 1 + n_writes * size")
+depth.slip("mean square", _SIZE, "return mean_square")
+depth.slip("no start", _SIZE, "return np.sqrt(mean_square - 1)")
+depth.slip("doubles", _SIZE, "return (1 + size**2) ** (n_writes / 2)")
+depth.slip("share of squares", _PRE, "1 / mean_square")
+depth.slip("post as pre", _POST, _PRE)
+depth.slip("halved", _POST, "(1.0 + size**2) ** -n_writes")
+depth.slip("size not squared", "size**2", "size")
 depth.mistake("blocks", lambda n, one: in_the_end(2 * n, one))

@@ -39,12 +39,3 @@ def rms_norm_by_hand(x: Any, weight: Any, eps: float = EPS) -> np.ndarray:
 ONES, ZEROS = np.ones(4), np.zeros(4)
 NEARLY_ZERO = np.array([0.0, 0.0, 0.0, 0.001])
 GAIN = numbers(4, seed=1)
-
-
-def changed_layer_norm(x, eps=EPS, *, axis=-1, ddof=0, inside=True, root=True, centre=True):
-    """LayerNorm with one thing changed, without gain and shift."""
-    centred = x - x.mean(axis=axis, keepdims=True) if centre else x
-    variance = x.var(axis=axis, keepdims=True, ddof=ddof)
-    if not root:
-        return centred / (variance + eps)
-    return centred / (np.sqrt(variance + eps) if inside else np.sqrt(variance) + eps)

@@ -50,8 +50,8 @@ who.case(
     np.array([[3.0, 0], [0, 4.0]]), np.ones(2), np.array([[1.0, 0, 0], [0, 1.0, 0]]), 0, 1,
     want=[3 / math.sqrt(12.5 + EPS), -4 / math.sqrt(12.5 + EPS)], being="3/√12.5 and −4/√12.5",
 )  # fmt: skip
-who.case("random writes", _parts, ONES, HEAD, 2, 0, want=_shared(_parts, ONES, HEAD, 2, 0))
-who.case("the norm's gain counts", _parts, GAIN, HEAD, 4, 1, want=_shared(_parts, GAIN, HEAD, 4, 1))
+who.case("random writes", _parts, ONES, HEAD, 2, 0, want=_shared)
+who.case("the norm's gain counts", _parts, GAIN, HEAD, 4, 1, want=_shared)
 
 
 @who.check("the shares add up to the difference between the two logits")
@@ -61,47 +61,19 @@ def _(shares):
     expect(got.sum(), logits[3] - logits[1], "the sum of the shares")
 
 
-who.case(
-    "writes that are nearly zero: ε matters",
-    _parts / 1000,
-    GAIN,
-    HEAD,
-    4,
-    1,
-    want=_shared(_parts / 1000, GAIN, HEAD, 4, 1),
-)
-who.also(_parts, GAIN, HEAD, 4, 1, eps=0.5, want=_shared(_parts, GAIN, HEAD, 4, 1, 0.5))
+who.case("writes that are nearly zero: ε matters", _parts / 1000, GAIN, HEAD, 4, 1, want=_shared)
+who.also(_parts, GAIN, HEAD, 4, 1, eps=0.5, want=_shared)
 
-
-def _wrong_shares(scale=None, direction=None, of=None):
-    """Shares with another scale, direction or reading of the writes."""
-
-    def wrong(writes, weight, W, token, against, eps=EPS):
-        x = writes.sum(axis=0)
-        held = 1 / np.sqrt((x**2).mean() + eps) if scale is None else scale(writes, x, eps)
-        along = W[:, token] - W[:, against] if direction is None else direction(W, token, against)
-        read = writes if of is None else of(writes)
-        return read * held * weight @ along
-
-    return wrong
-
-
-who.mistake(
-    "own scale",
-    _wrong_shares(scale=lambda writes, x, eps: 1 / np.sqrt((writes**2).mean(axis=-1, keepdims=True) + eps)),
-)
-who.mistake("no norm", _wrong_shares(scale=lambda writes, x, eps: 1.0))
-who.mistake("not against", _wrong_shares(direction=lambda W, token, against: W[:, token]))
-who.mistake("other way", _wrong_shares(direction=lambda W, token, against: W[:, against] - W[:, token]))
-who.mistake("length", _wrong_shares(scale=lambda writes, x, eps: 1 / np.sqrt((x**2).sum() + eps)))
-who.mistake(
-    "no gain", lambda writes, weight, *others, **eps: shares(writes, np.ones_like(weight), *others, **eps)
-)
-who.mistake("so far", _wrong_shares(of=lambda writes: np.cumsum(writes, axis=0)))
-who.mistake("layer norm", _wrong_shares(of=lambda writes: writes - writes.mean(axis=-1, keepdims=True)))
-who.mistake("no eps", lambda *args, **eps: shares(*args, eps=0.0))
+_SCALE = "1 / np.sqrt((x**2).mean() + eps)"
+who.slip("own scale", "(x**2).mean()", "(writes**2).mean(axis=-1, keepdims=True)")
+who.slip("no norm", _SCALE, "1.0")
+who.slip("not against", " - W[:, against]", "")
+who.slip("other way", "W[:, token] - W[:, against]", "W[:, against] - W[:, token]")
+who.slip("length", ".mean()", ".sum()")
+who.slip("no gain", " * weight", "")
+who.slip("so far", "return writes", "return np.cumsum(writes, axis=0)")
+who.slip("layer norm", "return writes", "return (writes - writes.mean(axis=-1, keepdims=True))")
+who.slip("no eps", " + eps", "")
 who.mistake("fractions", lambda *args, **eps: (found := shares(*args, **eps)) / found.sum())
 who.mistake("total", lambda *args, **eps: shares(*args, **eps).sum())
-who.mistake(
-    "own eps", lambda writes, weight, W, token, against, eps=EPS: shares(writes, weight, W, token, against)
-)
+who.slip("own eps", "+ eps", "+ 1e-5")

@@ -54,14 +54,7 @@ def _less_one(x):
     return np.asarray(x) - 1
 
 
-def _nothing(x):
-    return 0 * np.asarray(x)
-
-
-def _gives(x):
-    return np.asarray(x)
-
-
+_nothing, _gives = np.zeros_like, np.asarray
 _x = numbers(3, 2)
 block.case(
     "pre-norm, with sublayers that write nothing: the input comes out unchanged",
@@ -78,14 +71,9 @@ block.case(
 )  # fmt: skip
 _after = _x + _mix @ (_x / 2 + 3)
 block.also(
-    _x,
-    _attention,
-    _feed_forward,
-    _halves,
-    _less_one,
-    "pre",
+    _x, _attention, _feed_forward, _halves, _less_one, "pre",
     want=_after + np.maximum((_after - 1) @ _turn, 0),
-)
+)  # fmt: skip
 block.case(
     "post-norm: each sum goes through its norm",
     _a, _gives, _gives, _halves, _less_one, "post", want=2 * _a + 5, being="(x + x)/2 + 3, then 1 less than twice that",
@@ -96,64 +84,30 @@ block.also(
 )
 
 
-def _wrong_block(pre, post=None):
-    """A block of two wrong steps, each made of the stream, a sublayer and its norm; one of them may be right."""
-
-    def wrong(x, attention, feed_forward, norm_1, norm_2, placement):
-        step = pre if placement == "pre" else post
-        if step is None:
-            return two_sublayers(x, attention, feed_forward, norm_1, norm_2, placement)
-        return step(step(x, attention, norm_1), feed_forward, norm_2)
-
-    return wrong
-
-
-def norm_before(x, f, norm):
-    """A pre-norm step: the sublayer reads the norm of the stream."""
-    return x + f(norm(np.array(x)))  # a copy, for norms that work in place
-
-
-def norm_behind(x, f, norm):
-    """A post-norm step: the norm comes after the sum."""
-    return norm(x + f(np.array(x)))
-
-
-block.mistake("no residual", _wrong_block(lambda x, f, norm: f(norm(x)), lambda x, f, norm: norm(f(x))))
-block.mistake("placements swapped", _wrong_block(norm_behind, norm_before))
-block.mistake("always pre", _wrong_block(None, norm_before))
-block.mistake("always post", _wrong_block(norm_behind, None))
-block.mistake("stream normed", _wrong_block(lambda x, f, norm: norm(x) + f(norm(x)), None))
-block.mistake("write normed", _wrong_block(None, lambda x, f, norm: x + norm(f(x))))
-block.mistake("write normed", _wrong_block(lambda x, f, norm: x + norm(f(x)), None))
-block.mistake("norm not used", _wrong_block(lambda x, f, norm: x + f(x), None))
-
-
-@block.mistake("old stream")
-def _(x, attention, feed_forward, norm_1, norm_2, placement):
-    if placement == "pre":
-        return x + feed_forward(norm_2(x + attention(norm_1(x))))
-    return norm_2(x + feed_forward(norm_1(x + attention(x))))
-
-
-@block.mistake("second sum missing")
-def _(x, attention, feed_forward, norm_1, norm_2, placement):
-    if placement == "pre":
-        return feed_forward(norm_2(x + attention(norm_1(x))))
-    return norm_2(feed_forward(norm_1(x + attention(x))))
-
-
-@block.mistake("one norm twice")
-def _(x, attention, feed_forward, norm_1, norm_2, placement):
-    return two_sublayers(x, attention, feed_forward, norm_1, norm_1, placement)
-
-
-@block.mistake("norms swapped")
-def _(x, attention, feed_forward, norm_1, norm_2, placement):
-    return two_sublayers(x, attention, feed_forward, norm_2, norm_1, placement)
-
-
-@block.mistake("side by side")
-def _(x, attention, feed_forward, norm_1, norm_2, placement):
-    if placement == "pre":
-        return x + attention(norm_1(x)) + feed_forward(norm_2(x))
-    return two_sublayers(x, attention, feed_forward, norm_1, norm_2, placement)
+block.slip("no residual", "x + ", "")
+block.slip("placements swapped", "==", "!=")
+block.slip("always pre", 'placement == "pre"', "True")
+block.slip("always post", 'placement == "pre"', "False")
+block.slip(
+    "stream normed", "x + attention(norm_1", "norm_1(x) + attention(norm_1",
+    "x + feed_forward(norm_2", "norm_2(x) + feed_forward(norm_2",
+)  # fmt: skip
+block.slip(
+    "write normed", "norm_1(x + attention(x))", "x + norm_1(attention(x))",
+    "norm_2(x + feed_forward(x))", "x + norm_2(feed_forward(x))",
+)  # fmt: skip
+block.slip(
+    "write normed", "attention(norm_1(x))", "norm_1(attention(x))",
+    "feed_forward(norm_2(x))", "norm_2(feed_forward(x))",
+)  # fmt: skip
+block.slip(
+    "norm not used", "attention(norm_1(x))", "attention(x)", "feed_forward(norm_2(x))", "feed_forward(x)"
+)
+block.slip("old stream", "x = ", "y = ", "norm_2(x))", "norm_2(y))", "feed_forward(x)", "feed_forward(y)")
+block.slip("second sum missing", "x + feed_forward", "feed_forward")
+block.slip("one norm twice", "norm_2(", "norm_1(")
+block.slip("norms swapped", "norm_1(", "norm(", "norm_2(", "norm_1(", "norm(", "norm_2(")
+block.slip(
+    "side by side", "x = x + attention", "y = x + attention",
+    "x + feed_forward(norm_2", "y + feed_forward(norm_2",
+)  # fmt: skip

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.exercises.material import product_by_hand
+
 
 def of_each(f: Callable[[float], float], x: Any) -> np.ndarray:
     """A function of one number, of every number of an array."""
@@ -25,20 +27,6 @@ def gelu_tanh_by_hand(x: float) -> float:
 def silu_by_hand(x: float) -> float:
     """Returns SiLU of one number."""
     return x / (1 + math.exp(-x)) if x > -700 else 0.0
-
-
-def product_by_hand(x: Any, W: Any, b: Any = None) -> np.ndarray:
-    """X @ W + b for rows x: every number is a sum written out."""
-    added = [0.0] * len(W[0]) if b is None else b
-    rows = np.reshape(x, (-1, len(W)))
-    made = [
-        [
-            math.fsum(a * w for a, w in zip(row, column, strict=True)) + c
-            for column, c in zip(zip(*W, strict=True), added, strict=True)
-        ]
-        for row in rows
-    ]
-    return np.reshape(made, (*np.shape(x)[:-1], len(added)))
 
 
 def network_by_hand(x: Any, W_up: Any, b_up: Any, W_down: Any, b_down: Any) -> np.ndarray:

@@ -21,23 +21,14 @@ size.case("a gate has a bias of its own", 4, 5, gated=True, want=74)
 size.case("a block of GPT-2 small", 768, 3072, want=4_722_432)
 size.also(4096, 11_008, gated=True, bias=False, want=135_266_304)
 
-size.mistake("one matrix", lambda D, F, gated=False, bias=True: count(D, F, gated, bias) - D * F)
-size.mistake("biases forgotten", lambda D, F, gated=False, bias=True: count(D, F, gated, False))
-size.mistake("biases always", lambda D, F, gated=False, bias=True: count(D, F, gated, True))
-size.mistake("no gate", lambda D, F, gated=False, bias=True: count(D, F, False, bias))
-size.mistake(
-    "gate without bias", lambda D, F, gated=False, bias=True: count(D, F, gated, bias) - bias * gated * F
-)
-size.mistake(
-    "biases alike", lambda D, F, gated=False, bias=True: count(D, F, gated, False) + bias * (2 + gated) * F
-)
-size.mistake(
-    "all biases everywhere",
-    lambda D, F, gated=False, bias=True: (2 + gated) * (D * F + bias * (D + F)),
-)
-size.mistake(
-    "a number each", lambda D, F, gated=False, bias=True: count(D, F, gated, False) + bias * (2 + gated)
-)
+size.slip("one matrix", "(wide + 1)", "wide")
+size.slip("biases forgotten", "bias * (", "0 * (")
+size.slip("biases always", "bias * (", "(")
+size.slip("no gate", "2 if gated else 1", "1")
+size.slip("gate without bias", "wide * d_ff", "d_ff")
+size.slip("biases alike", "wide * d_ff + d_model", "(wide + 1) * d_ff")
+size.slip("all biases everywhere", "wide * d_ff + d_model", "(wide + 1) * (d_ff + d_model)")
+size.slip("a number each", "wide * d_ff + d_model", "wide + 1")
 size.mistake("by the width alone", lambda D, F, gated=False, bias=True: (12 if gated else 8) * D * D)
-size.mistake("b_down forgotten", lambda D, F, gated=False, bias=True: count(D, F, gated, bias) - bias * D)
+size.slip("b_down forgotten", " + d_model)", ")")
 size.mistake("four times", lambda D, F, gated=False, bias=True: count(D, 4 * D, gated, bias))

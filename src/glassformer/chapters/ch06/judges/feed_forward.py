@@ -9,7 +9,7 @@ import numpy as np
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.material import numbers
-from glassformer.scratch.feedforward import gelu, gelu_tanh, silu
+from glassformer.scratch.feedforward import gelu, gelu_tanh, relu, silu
 from glassformer.shapes import Float
 
 from .by_hand import gelu_by_hand, network_by_hand
@@ -31,12 +31,9 @@ wide = exercise("feedforward.feed_forward", feed_forward, axes="T D")
 
 def _layer(D: int, F: int, seed: int = 0) -> tuple[Any, Any, Any, Any]:
     """W_up, b_up, W_down, b_down."""
-    return (
-        numbers(D, F, seed=seed),
-        numbers(F, seed=seed + 1),
-        numbers(F, D, seed=seed + 2),
-        numbers(D, seed=seed + 3),
-    )
+    shapes = (D, F), (F,), (F, D), (D,)
+    W_up, b_up, W_down, b_down = (numbers(*shape, seed=seed + i) for i, shape in enumerate(shapes))
+    return W_up, b_up, W_down, b_down
 
 
 wide.shape("the shape of x", numbers(5, 3), *_layer(3, 7), want=(5, 3))
@@ -47,34 +44,27 @@ wide.case(
     want=[[gelu_by_hand(-2.7), gelu_by_hand(-0.5)], [0.0, gelu_by_hand(1.0)]],
 )  # fmt: skip
 wide.also(np.array([[-2.7, -1.9]]), _eye, _none, _eye, _none, want=[[gelu_by_hand(-2.7), gelu_by_hand(-1.9)]])
-_zero, _given = np.zeros((1, 3)), _layer(3, 4, seed=5)
 wide.case(
     "a row of zeros leaves the biases: b_up goes through GELU, b_down does not",
-    _zero, *_given, want=network_by_hand(_zero, *_given),
+    np.zeros((1, 3)), *_layer(3, 4, seed=5), want=network_by_hand,
 )  # fmt: skip
-_x, _given = numbers(5, 3, seed=9), _layer(3, 7, seed=10)
-wide.case("random vectors", _x, *_given, want=network_by_hand(_x, *_given))
-_x = numbers(2, 4, 3, seed=14)
-wide.case("any axes in front: a batch", _x, *_given, want=network_by_hand(_x, *_given), axes="B T D")
-_x = numbers(3, seed=15)
-wide.also(_x, *_given, want=network_by_hand(_x, *_given), axes="D")
+_given = _layer(3, 7, seed=10)
+wide.case("random vectors", numbers(5, 3, seed=9), *_given, want=network_by_hand)
+wide.case(
+    "any axes in front: a batch", numbers(2, 4, 3, seed=14), *_given, want=network_by_hand, axes="B T D"
+)
+wide.also(numbers(3, seed=15), *_given, want=network_by_hand, axes="D")
 
-wide.mistake("no activation", lambda x, W_up, b_up, W_down, b_down: (x @ W_up + b_up) @ W_down + b_down)
-wide.mistake(
-    "activation last", lambda x, W_up, b_up, W_down, b_down: gelu((x @ W_up + b_up) @ W_down + b_down)
-)
-wide.mistake(
-    "activation first", lambda x, W_up, b_up, W_down, b_down: (gelu(x) @ W_up + b_up) @ W_down + b_down
-)
-wide.mistake(
-    "bias after the activation",
-    lambda x, W_up, b_up, W_down, b_down: (gelu(x @ W_up) + b_up) @ W_down + b_down,
-)
-wide.mistake("twice", lambda x, W_up, b_up, W_down, b_down: gelu(gelu(x @ W_up + b_up) @ W_down + b_down))
-wide.mistake("no b_down", lambda x, W_up, b_up, W_down, b_down: gelu(x @ W_up + b_up) @ W_down)
-wide.mistake("no b_up", lambda x, W_up, b_up, W_down, b_down: gelu(x @ W_up) @ W_down + b_down)
-wide.mistake("relu", lambda x, W_up, b_up, W_down, b_down: np.maximum(x @ W_up + b_up, 0) @ W_down + b_down)
-wide.mistake("tanh form", lambda x, W_up, b_up, W_down, b_down: gelu_tanh(x @ W_up + b_up) @ W_down + b_down)
-wide.mistake("silu", lambda x, W_up, b_up, W_down, b_down: silu(x @ W_up + b_up) @ W_down + b_down)
-wide.mistake("added to x", lambda x, *layer: x + feed_forward(x, *layer))
-wide.mistake("neurons", lambda x, W_up, b_up, W_down, b_down: gelu(x @ W_up + b_up))
+_ALL = "gelu(x @ W_up + b_up) @ W_down + b_down"
+wide.slip("no activation", "gelu(", "(")
+wide.slip("activation last", _ALL, "gelu((x @ W_up + b_up) @ W_down + b_down)")
+wide.slip("activation first", _ALL, "(gelu(x) @ W_up + b_up) @ W_down + b_down")
+wide.slip("bias after the activation", "gelu(x @ W_up + b_up)", "(gelu(x @ W_up) + b_up)")
+wide.slip("twice", _ALL, f"gelu({_ALL})")
+wide.slip("no b_down", " + b_down", "")
+wide.slip("no b_up", " + b_up", "")
+wide.slip("relu", gelu=relu)
+wide.slip("tanh form", gelu=gelu_tanh)
+wide.slip("silu", gelu=silu)
+wide.slip("added to x", "return ", "return x + ")
+wide.slip("neurons", " @ W_down + b_down", "")

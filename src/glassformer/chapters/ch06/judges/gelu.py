@@ -1,15 +1,15 @@
 """Judges "GELU, exact" (chapter 06): the exact GELU, x·Φ(x)."""
 
 import math
+from functools import partial
 
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.material import numbers
-from glassformer.scratch.feedforward import gelu
+from glassformer.scratch.feedforward import gelu, gelu_tanh, relu, silu
 
 from .by_hand import gelu_by_hand, of_each
-from .mistakes import cdf, sigmoid, tanh_form
 
 
 def _short(x):
@@ -29,18 +29,16 @@ smooth.case(
     np.array([-2.7, -1.9]), want=[gelu_by_hand(-2.7), gelu_by_hand(-1.9)],
     advice="erf is in scipy.special, and in math.",
 )  # fmt: skip
-_x = 2 * numbers(3, 4)
-smooth.case("each number of a table by itself", _x, want=of_each(gelu_by_hand, _x))
-_x = 2 * numbers(2, 3, 4, seed=1)
-smooth.also(_x, want=of_each(gelu_by_hand, _x))
+smooth.case("each number of a table by itself", 2 * numbers(3, 4), want=partial(of_each, gelu_by_hand))
+smooth.also(2 * numbers(2, 3, 4, seed=1), want=partial(of_each, gelu_by_hand))
 
-smooth.mistake("share alone", cdf)
-smooth.mistake("no root of two", lambda x: x * (1 + of_each(math.erf, x)) / 2)
-smooth.mistake("no half", lambda x: x * (1 + of_each(math.erf, x / math.sqrt(2))))
-smooth.mistake("no one", lambda x: x * of_each(math.erf, x / math.sqrt(2)) / 2)
-smooth.mistake("times root", lambda x: x * (1 + of_each(math.erf, x * math.sqrt(2))) / 2)
-smooth.mistake("tanh form", tanh_form)
-smooth.mistake("sigmoid", lambda x: x * sigmoid(1.702 * x))
-smooth.mistake("silu", lambda x: x * sigmoid(x))
+smooth.slip("share alone", "return x *", "return")
+smooth.slip("no root of two", "x / math.sqrt(2)", "x")
+smooth.slip("no half", "))) / 2", ")))")
+smooth.slip("no one", "(1 + erf", "(erf")
+smooth.slip("times root", "x / math.sqrt(2)", "x * math.sqrt(2)")
+smooth.mistake("tanh form", gelu_tanh)
+smooth.mistake("sigmoid", lambda x: silu(1.702 * x) / 1.702)
+smooth.mistake("silu", silu)
 smooth.mistake("density", lambda x: x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
-smooth.mistake("relu", lambda x: np.maximum(x, 0))
+smooth.mistake("relu", relu)

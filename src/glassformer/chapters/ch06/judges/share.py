@@ -28,57 +28,22 @@ part.case(
 part.case("GPT-2 XL", 1600, 48, 50_257, 1024, want=983_424_000 / 1_557_611_200)
 
 
-def _pieces(D, L, V, T):
-    return {
-        "tokens": V * D,
-        "places": T * D,
-        "attention": L * (4 * D * D + 4 * D),
-        "own": L * (8 * D * D + 5 * D),
-        "norms": L * 4 * D,
-        "last norm": 2 * D,
-    }
-
-
-def _without(*names):
-    def wrong(D, L, V, T):
-        pieces = _pieces(D, L, V, T)
-        return pieces["own"] / sum(n for name, n in pieces.items() if name not in names)
-
-    return wrong
-
-
-@part.mistake("head untied")
-def _(D, L, V, T):
-    pieces = _pieces(D, L, V, T)
-    return pieces["own"] / (sum(pieces.values()) + V * D)
-
-
-part.mistake("of a block", _without("tokens", "places", "last norm"))
-part.mistake("of the matrices", _without("tokens", "places", "norms", "last norm"))
-part.mistake("no tokens", _without("tokens"))
-part.mistake("no places", _without("places"))
-part.mistake("one block", lambda D, L, V, T: share(D, L, V, T) / L)
-part.mistake("of the rest", lambda D, L, V, T: share(D, L, V, T) / (1 - share(D, L, V, T)))
-part.mistake("per cent", lambda D, L, V, T: 100 * share(D, L, V, T))
-part.mistake("the count", lambda D, L, V, T: _pieces(D, L, V, T)["own"])
-
-
-def _counted(own=5, attention=4, norms=4, last=2):
-    """Counts so many widths of biases and norms."""
-
-    def wrong(D, L, V, T):
-        network = L * (8 * D * D + own * D)
-        return network / (D * (V + T) + L * (4 * D * D + (attention + norms) * D) + network + last * D)
-
-    return wrong
-
-
-part.mistake("biases of the network", _counted(own=0))
-part.mistake("biases of attention", _counted(attention=0))
-part.mistake("all biases", _counted(own=0, attention=0))
-part.mistake("two of D", _counted(own=2))
-part.mistake("both of F", _counted(own=8))
-part.mistake("one norm", _counted(norms=2))
-part.mistake("last norm", _counted(last=0))
-part.mistake("norms", _counted(norms=0, last=0))
-part.mistake("two thirds", lambda D, L, V, T: 2 / 3)
+_BOTH_TABLES = "vocab_size * D + context_length * D + "
+part.slip("head untied", "vocab_size * D +", "2 * vocab_size * D +")
+part.slip("of a block", _BOTH_TABLES, "", " + 2 * D)", ")")
+part.slip("of the matrices", _BOTH_TABLES, "", " + norms + 2 * D)", ")")
+part.slip("no tokens", "vocab_size * D + ", "")
+part.slip("no places", "context_length * D + ", "")
+part.slip("one block", "return feedforward /", "return feedforward / L /")
+part.slip("of the rest", "attention + feedforward +", "attention +")
+part.slip("per cent", "return ", "return 100 * ")
+part.slip("the count", "return feedforward /", "return feedforward  #")
+part.slip("biases of the network", " + 5 * D", "")
+part.slip("biases of attention", "4 * D * D + 4 * D", "4 * D * D")
+part.slip("all biases", " + 5 * D", "", "4 * D * D + 4 * D", "4 * D * D")
+part.slip("two of D", "5 * D", "2 * D")
+part.slip("both of F", "5 * D", "8 * D")
+part.slip("one norm", "L * 4 * D", "L * 2 * D")
+part.slip("last norm", " + 2 * D", "")
+part.slip("norms", " + norms + 2 * D", "")
+part.mistake("two thirds", lambda *sizes: 2 / 3)

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.exercises.material import numbers
+from glassformer.exercises.material import numbers, product_by_hand
 from glassformer.scratch.feedforward import gelu, silu
 from glassformer.shapes import Float
 
-from .by_hand import of_each, product_by_hand, silu_by_hand
-from .mistakes import sigmoid
+from .by_hand import of_each, silu_by_hand
 
 
 def _gated(x: Any, W_gate: Any, W_up: Any, W_down: Any) -> np.ndarray:
@@ -51,19 +50,17 @@ gate.case(
     "a closed gate lets almost none of the other number through",
     np.array([[-30.0]]), _one, 100 * _one, _one, want=[[silu_by_hand(-30.0) * -3000.0]],
 )  # fmt: skip
-_x, _given = numbers(5, 3, seed=3), _three(3, 7, seed=4)
-gate.case("random vectors", _x, *_given, want=_gated(_x, *_given))
-_x = numbers(2, 4, 3, seed=7)
-gate.case("any axes in front: a batch", _x, *_given, want=_gated(_x, *_given), axes="B T D")
-_x = numbers(3, seed=8)
-gate.also(_x, *_given, want=_gated(_x, *_given), axes="D")
+_given = _three(3, 7, seed=4)
+gate.case("random vectors", numbers(5, 3, seed=3), *_given, want=_gated)
+gate.case("any axes in front: a batch", numbers(2, 4, 3, seed=7), *_given, want=_gated, axes="B T D")
+gate.also(numbers(3, seed=8), *_given, want=_gated, axes="D")
 
-gate.mistake("swapped", lambda x, W_gate, W_up, W_down: (silu(x @ W_up) * (x @ W_gate)) @ W_down)
-gate.mistake("both activated", lambda x, W_gate, W_up, W_down: (silu(x @ W_gate) * silu(x @ W_up)) @ W_down)
-gate.mistake("activated product", lambda x, W_gate, W_up, W_down: silu((x @ W_gate) * (x @ W_up)) @ W_down)
-gate.mistake("sum", lambda x, W_gate, W_up, W_down: (silu(x @ W_gate) + x @ W_up) @ W_down)
-gate.mistake("no activation", lambda x, W_gate, W_up, W_down: ((x @ W_gate) * (x @ W_up)) @ W_down)
-gate.mistake("sigmoid", lambda x, W_gate, W_up, W_down: (sigmoid(x @ W_gate) * (x @ W_up)) @ W_down)
-gate.mistake("gelu", lambda x, W_gate, W_up, W_down: (gelu(x @ W_gate) * (x @ W_up)) @ W_down)
-gate.mistake("no up", lambda x, W_gate, W_up, W_down: silu(x @ W_gate) @ W_down)
-gate.mistake("not down", lambda x, W_gate, W_up, W_down: silu(x @ W_gate) * (x @ W_up))
+gate.slip("swapped", "(silu(x @ W_gate) * (x @ W_up))", "(silu(x @ W_up) * (x @ W_gate))")
+gate.slip("both activated", "(x @ W_up)", "silu(x @ W_up)")
+gate.slip("activated product", "(silu(x @ W_gate) * (x @ W_up))", "silu((x @ W_gate) * (x @ W_up))")
+gate.slip("sum", "silu(x @ W_gate) *", "silu(x @ W_gate) +")
+gate.slip("no activation", "silu(", "(")
+gate.slip("sigmoid", silu=lambda x: 1 / (1 + np.exp(-x)))
+gate.slip("gelu", silu=gelu)
+gate.slip("no up", " * (x @ W_up)", "")
+gate.slip("not down", " @ W_down", "")

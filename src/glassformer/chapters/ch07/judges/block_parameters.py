@@ -32,31 +32,17 @@ counting.case(
 )  # fmt: skip
 
 
-def _block_counted(
-    attention=lambda D, b: 4 * D * D + 4 * D * b,
-    feed=lambda D, F, b, n: (n + 1) * D * F + (n * F + D) * b,
-    norms=lambda D, rms: 2 * D if rms else 4 * D,
-):
-    """Returns a wrong count of the parameters of any block."""
-
-    def wrong(d_model, d_ff, attention_bias=True, feedforward_bias=True, gated=False, rms=False):
-        parts = feed(d_model, d_ff, int(feedforward_bias), 2 if gated else 1)
-        return attention(d_model, int(attention_bias)) + parts + norms(d_model, rms)
-
-    return wrong
-
-
-counting.mistake("4D", _block_counted(feed=lambda D, F, b, n: (n + 1) * D * 4 * D + (n * 4 * D + D) * b))
-counting.mistake("4D's bias", _block_counted(feed=lambda D, F, b, n: (n + 1) * D * F + (n * 4 * D + D) * b))
-counting.mistake("no gate", _block_counted(feed=lambda D, F, b, n: 2 * D * F + (F + D) * b))
-counting.mistake("gate's bias", _block_counted(feed=lambda D, F, b, n: (n + 1) * D * F + (F + D) * b))
-counting.mistake("down's bias", _block_counted(feed=lambda D, F, b, n: (n + 1) * D * F + n * F * b))
-counting.mistake("always biases", _block_counted(feed=lambda D, F, b, n: (n + 1) * D * F + n * F + D))
-counting.mistake("always biases", _block_counted(lambda D, b: 4 * D * D + 4 * D))
-counting.mistake("no W_o", _block_counted(lambda D, b: 3 * D * D + 3 * D * b))
-counting.mistake("no W_o", _block_counted(lambda D, b: 3 * D * D + 4 * D * b))
-counting.mistake("three biases", _block_counted(lambda D, b: 4 * D * D + 3 * D * b))
-counting.mistake("no RMSNorm", _block_counted(norms=lambda D, rms: 0 if rms else 4 * D))
-counting.mistake("one norm", _block_counted(norms=lambda D, rms: D if rms else 2 * D))
-counting.mistake("RMSNorm's bias", _block_counted(norms=lambda D, rms: 4 * D))
-counting.mistake("gains alone", _block_counted(norms=lambda D, rms: 2 * D))
+counting.slip("4D", "d_model, d_ff, 2", "d_model, 4 * d_model, 2")
+counting.slip("4D's bias", "n_into * F + D if", "n_into * 4 * D + D if")
+counting.slip("no gate", "2 if gated else 1", "1")
+counting.slip("gate's bias", "n_into * F + D if", "F + D if")
+counting.slip("down's bias", "n_into * F + D if", "n_into * F if")
+counting.slip("always biases", " if feedforward_bias else 0", "")
+counting.slip("always biases", " if attention_bias else 0", "")
+counting.slip("no W_o", "4 * D * D + (4 * D", "3 * D * D + (3 * D")
+counting.slip("no W_o", "4 * D * D", "3 * D * D")
+counting.slip("three biases", "(4 * D", "(3 * D")
+counting.slip("no RMSNorm", "D if rms", "0 if rms")
+counting.slip("one norm", "2 * (D if", "(D if")
+counting.slip("RMSNorm's bias", "(D if rms else 2 * D)", "2 * D")
+counting.slip("gains alone", "(D if rms else 2 * D)", "D")

@@ -8,19 +8,19 @@ from collections.abc import Callable
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.exercises.expect import expect
 from glassformer.exercises.material import Weights, numbers
 from glassformer.shapes import Float
 
-from .parts import as_it_is, normed_after, put_together, replaced, side_by_side, unnormed
-from .weights import ATTENTION_WRITES, FEEDFORWARD_WRITES, block_weights, with_zeros
+from .block import block, whole
+from .post_block import post_block
+from .weights import block_weights
 
 KINDS = {
-    "right": as_it_is,
-    "no residual": replaced,
-    "post-norm": normed_after,
-    "no norm": unnormed(False, False),
-    "parallel": side_by_side,
+    "right": block,
+    "no residual": whole.wrong("replaced"),
+    "post-norm": post_block,
+    "no norm": whole.wrong("unnormed"),
+    "parallel": whole.wrong("old x"),
 }
 """The blocks that `diagnose` may be given, and what it should say of them."""
 
@@ -47,84 +47,27 @@ def diagnose(
 clinic = exercise("block.diagnose", diagnose)
 
 
-def _patients(kind: str) -> None:
-    """Adds a check: this kind of block is recognised, in two sizes."""
-
-    @clinic.check(f"a block of kind {kind!r}")
-    def _(diagnose):
-        for T, D, F, n_heads in ((5, 6, 10, 2), (3, 8, 12, 4)):
-            said = diagnose(
-                put_together(KINDS[kind]), numbers(T, D, seed=D), block_weights(D, F, seed=9), n_heads
-            )
-            expect(said, kind, f"`diagnose` for a block of kind {kind!r}")
-
-
-for _kind in KINDS:
-    _patients(_kind)
+for _kind, _block in KINDS.items():
+    clinic.case(
+        f"a block of kind {_kind!r}",
+        _block, numbers(5, 6, seed=6), block_weights(6, 10, seed=9), 2,
+        want=_kind, what=f"`diagnose` for a block of kind {_kind!r}",
+    )  # fmt: skip
+    clinic.also(
+        _block, numbers(3, 8, seed=8), block_weights(8, 12, seed=9), 4,
+        want=_kind, what=f"`diagnose` for a block of kind {_kind!r}",
+    )  # fmt: skip
 
 
-def _first_that(*tests):
-    """Returns a wrong diagnosis: the name of the first test that is true, or "right"."""
-
-    def wrong(block, x, weights, n_heads):
-        for name, test in tests:
-            if test(lambda w, x=x: np.asarray(block(x, w, n_heads)), x, weights):
-                return name
-        return "right"
-
-    return wrong
-
-
-def _silent(weights, *, but=()):
-    names = [n for n in (*ATTENTION_WRITES, *FEEDFORWARD_WRITES) if n not in but]
-    return with_zeros(weights, *names)
-
-
-def _is_gone(run, x, weights):
-    return np.allclose(run(_silent(weights)), 0)
-
-
-def _is_changed(run, x, weights):
-    return not np.allclose(run(_silent(weights)), x)
-
-
-clinic.mistake("always right", _first_that())
-clinic.mistake("nothing written", _first_that(("no residual", _is_gone), ("post-norm", _is_changed)))
-clinic.mistake(
-    "bias forgotten",
-    _first_that(
-        (
-            "no residual",
-            lambda run, x, w: not np.allclose(run(_silent(w, but=("feedforward.W_down.bias",))), x),
-        ),
-    ),
-)
-clinic.mistake(
-    "bias forgotten",
-    _first_that(
-        (
-            "post-norm",
-            lambda run, x, w: not np.allclose(run(_silent(w, but=("feedforward.W_down.bias",))), x),
-        ),
-    ),
-)
-clinic.mistake("all not right", lambda *args: diagnose(*args).replace("post-norm", "no residual"))
-clinic.mistake(
-    "output grows",
-    _first_that(
-        ("no residual", _is_gone),
-        ("post-norm", _is_changed),
-        ("no norm", lambda run, x, w: not np.allclose(run(w, 100 * x), run(w, 200 * x))),
-    ),
-)
-clinic.mistake(
-    "output grows",
-    _first_that(
-        ("no residual", _is_gone),
-        ("post-norm", _is_changed),
-        ("no norm", lambda run, x, w: not np.allclose(run(w, x) - x, run(w, 2 * x) - 2 * x)),
-    ),
-)
+_NOT_X = 'return "no residual" if np.allclose(out, 0) else "post-norm"'
+_BIASED = 'zeros | {"feedforward.W_down.bias": weights["feedforward.W_down.bias"]} |'
+clinic.mistake("always right", lambda *args: "right")
+clinic.slip("nothing written", '"no norm"', '"right"', '"parallel"', '"right"')
+clinic.slip("bias forgotten", "zeros |", _BIASED, _NOT_X, 'return "no residual"')
+clinic.slip("bias forgotten", "zeros |", _BIASED)
+clinic.slip("all not right", _NOT_X, 'return "no residual"')
+clinic.slip("output grows", " - by * x", "")
+clinic.slip("output grows", "(100, 200)", "(1, 2)", ", rtol=1e-3, atol=1e-3", "")
 clinic.mistake("other name", lambda *args: diagnose(*args).replace(" ", "_"))
-clinic.mistake("never parallel", lambda *args: diagnose(*args).replace("parallel", "right"))
+clinic.slip("never parallel", '"parallel"', '"right"')
 clinic.mistake("number", lambda *args: list(KINDS).index(diagnose(*args)))

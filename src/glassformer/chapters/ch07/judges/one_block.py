@@ -29,29 +29,18 @@ paper.case("the whole block: 12D² + 13D", True, want=3_152_384, part="total")
 paper.case("without biases in attention: 12D² + 9D", False, want=(1_048_576, 2_099_712, 2_048, 3_150_336))
 
 
-def _counted(attention=lambda D, b: 4 * D * D + 4 * D * b, feed=lambda D, F: 2 * D * F + F + D, norms=4):
-    """Returns a wrong count of the parameters of this block."""
-
-    def wrong(attention_bias):
-        parts = attention(512, int(attention_bias)), feed(512, 2048), norms * 512
-        return (*parts, sum(parts))
-
-    return wrong
-
-
-paper.mistake(
-    "sum", lambda attention_bias: (*one_block(attention_bias)[:3], sum(one_block(attention_bias)[:2]))
-)
-paper.mistake("for each head", _counted(lambda D, b: 8 * 4 * D * D + 4 * D * b))
-paper.mistake("no W_o", _counted(lambda D, b: 3 * D * D + 3 * D * b))
-paper.mistake("three biases", _counted(lambda D, b: 4 * D * D + 3 * D * b))
-paper.mistake("no biases", _counted(lambda D, b: 4 * D * D))
-paper.mistake("always biases", _counted(lambda D, b: 4 * D * D + 4 * D))
-paper.mistake("one matrix", _counted(feed=lambda D, F: D * F + F + D))
-paper.mistake("feed-forward's biases", _counted(feed=lambda D, F: 2 * D * F))
-paper.mistake("feed-forward's biases", _counted(feed=lambda D, F: 2 * D * F + F))
-paper.mistake("feed-forward's biases", _counted(feed=lambda D, F: 2 * D * F + 2 * F))
-paper.mistake("feed-forward's biases", _counted(feed=lambda D, F: 2 * D * F + 2 * D))
-paper.mistake("one norm", _counted(norms=2))
-paper.mistake("gains alone", _counted(norms=1))
-paper.mistake("matrices alone", lambda attention_bias: (*one_block(attention_bias)[:3], 12 * 512**2))
+_FEED = "D * F + F + F * D + D"
+paper.slip("sum", " + norms", "")
+paper.slip("for each head", "4 * D * D", "8 * 4 * D * D")
+paper.slip("no W_o", "4 * D", "3 * D")
+paper.slip("three biases", "(4 * D", "(3 * D")
+paper.slip("no biases", "(4 * D if attention_bias else 0)", "0")
+paper.slip("always biases", " if attention_bias else 0", "")
+paper.slip("one matrix", _FEED, "D * F + F + D")
+paper.slip("feed-forward's biases", _FEED, "D * F + F * D")
+paper.slip("feed-forward's biases", _FEED, "D * F + F + F * D")
+paper.slip("feed-forward's biases", _FEED, "D * F + F + F * D + F")
+paper.slip("feed-forward's biases", _FEED, "D * F + D + F * D + D")
+paper.slip("one norm", "2 * 2 * D", "2 * D")
+paper.slip("gains alone", "2 * 2 * D", "D")
+paper.slip("matrices alone", "attention + feedforward + norms", "12 * D * D")

@@ -15,9 +15,8 @@ from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.material import Weights, numbers
 from glassformer.shapes import Float
 
-from .block import block
+from .block import block, whole
 from .by_hand import attention_by_hand, feed_forward_by_hand, norm_by_hand
-from .parts import normed_after, put_together, writes_normed
 from .weights import ATTENTION_WRITES, FEEDFORWARD_WRITES, block_weights, with_zeros
 
 
@@ -46,61 +45,27 @@ _plain = with_zeros(
     _w, *ATTENTION_WRITES, *FEEDFORWARD_WRITES, "norm_attention.bias", "norm_feedforward.bias"
 )
 _plain |= {f"{name}.weight": np.ones(6) for name in ("norm_attention", "norm_feedforward")}
-
-
 _alike = layer_norm_by_hand(layer_norm_by_hand(_x, np.ones(6), np.zeros(6)), np.ones(6), np.zeros(6))
 after.case(
     "if nothing is written and the gains are 1, each row comes out with mean 0 and variance 1",
     _x, _plain, 2, want=_alike,
 )  # fmt: skip
-after.case("the whole block", _x, _w, 2, want=_post(_x, _w, 2))
-_x, _w = 5 * numbers(4, 6, seed=5), block_weights(6, 7, seed=3)
-after.case("other sizes, three heads, a larger stream", _x, _w, 3, want=_post(_x, _w, 3))
+after.case("the whole block", _x, _w, 2, want=_post)
+after.case(
+    "other sizes, three heads, a larger stream",
+    5 * numbers(4, 6, seed=5), block_weights(6, 7, seed=3), 3, want=_post,
+)  # fmt: skip
 
+_NORM_1 = 'layer_norm(x, w["norm_attention.weight"], w["norm_attention.bias"])'
+_NORM_2 = 'layer_norm(x, w["norm_feedforward.weight"], w["norm_feedforward.bias"])'
 after.mistake("pre-norm", block)
-after.mistake("norm of the write", put_together(writes_normed))
-
-
-@after.mistake("replaced")
-@put_together
-def _(p, x):
-    return p.norm(p.feed(p.norm(p.attend(x), 0)), 1)
-
-
-@after.mistake("one norm left out")
-@put_together
-def _(p, x):
-    x = x + p.attend(x)
-    return p.norm(x + p.feed(x), 1)
-
-
-@after.mistake("one norm left out")
-@put_together
-def _(p, x):
-    x = p.norm(x + p.attend(x), 0)
-    return x + p.feed(x)
-
-
-@after.mistake("old x")
-@put_together
-def _(p, x):
-    y = p.norm(x + p.attend(x), 0)
-    return p.norm(x + p.feed(y), 1)
-
-
-@after.mistake("reads old x")
-@put_together
-def _(p, x):
-    y = p.norm(x + p.attend(x), 0)
-    return p.norm(y + p.feed(x), 1)
-
-
-@after.mistake("before and after")
-@put_together
-def _(p, x):
-    x = p.norm(x + p.attend(p.norm(x, 0)), 0)
-    return p.norm(x + p.feed(p.norm(x, 1)), 1)
-
-
-after.mistake("norms swapped", put_together(normed_after, norms=("norm_feedforward", "norm_attention")))
-after.mistake("one norm", put_together(normed_after, norms=("norm_attention", "norm_attention")))
+after.mistake("norm of the write", whole.wrong("norm of the write"))
+after.slip("replaced", "x = x +", "x =")
+after.slip("one norm left out", _NORM_1, "x")
+after.slip("one norm left out", _NORM_2, "x")
+_ASIDE = ("x = x + multi_head", "y = x + multi_head", "x = layer_norm(x", "y = layer_norm(y")
+after.slip("old x", *_ASIDE, "feed_forward(x", "feed_forward(y")
+after.slip("reads old x", *_ASIDE, "x + feed_forward", "y + feed_forward")
+after.slip("before and after", "head(x", f"head({_NORM_1}", "forward(x", f"forward({_NORM_2}")
+after.slip("norms swapped", _NORM_1, "first", _NORM_2, _NORM_1, "first", _NORM_2)
+after.slip("one norm", "norm_feedforward", "norm_attention")

@@ -40,36 +40,16 @@ def _streams(x: Any, blocks: Sequence[Weights], n_heads: int) -> np.ndarray:
 
 deep.shape("one stream more than there are blocks", _x, _blocks, 2, want=(4, 4, 6))
 deep.case("no block at all: only the stream that came in", _x, [], 2, want=_x[None])
-deep.case("one block", _x, _blocks[:1], 2, want=_streams(_x, _blocks[:1], 2))
-deep.case(
-    "three blocks, each reading the output of the one before", _x, _blocks, 2, want=_streams(_x, _blocks, 2)
-)
-deep.also(_x, _blocks[::-1], 3, want=_streams(_x, _blocks[::-1], 3))
+deep.case("one block", _x, _blocks[:1], 2, want=_streams)
+deep.case("three blocks, each reading the output of the one before", _x, _blocks, 2, want=_streams)
+deep.also(_x, _blocks[::-1], 3, want=_streams)
 
 
-def _stacked(step, order=lambda blocks: blocks, first=True):
-    """Returns a wrong stack: `step` computes the next stream from all so far, all weights, and the block's index."""
-
-    def wrong(x, blocks, n_heads):
-        made = [x]
-        for i in range(len(blocks)):
-            made.append(step(made, order(blocks), i, n_heads))
-        return np.stack(made if first or len(made) == 1 else made[1:])
-
-    return wrong
-
-
-deep.mistake("same block", _stacked(lambda made, blocks, i, H: block(made[-1], blocks[0], H)))
-deep.mistake("start", _stacked(lambda made, blocks, i, H: block(made[-1], blocks[i], H), first=False))
-deep.mistake("all read x", _stacked(lambda made, blocks, i, H: block(made[0], blocks[i], H)))
-deep.mistake("added twice", _stacked(lambda made, blocks, i, H: made[-1] + block(made[-1], blocks[i], H)))
-deep.mistake(
-    "backwards",
-    _stacked(lambda made, blocks, i, H: block(made[-1], blocks[i], H), lambda blocks: blocks[::-1]),
-)
-deep.mistake("end", lambda x, blocks, n_heads: stack(x, blocks, n_heads)[: max(len(blocks), 1)])
-deep.mistake("last alone", lambda x, blocks, n_heads: stack(x, blocks, n_heads)[-1])
-deep.mistake(
-    "writes",
-    lambda x, blocks, n_heads: np.concatenate([x[None], np.diff(stack(x, blocks, n_heads), axis=0)]),
-)
+deep.slip("same block", "weights, n_heads))", "blocks[0], n_heads))")
+deep.slip("start", "stack(streams)", "stack(streams[1:] or streams)")
+deep.slip("all read x", "block(streams[-1]", "block(x")
+deep.slip("added twice", "block(streams[-1]", "streams[-1] + block(streams[-1]")
+deep.slip("backwards", "in blocks", "in blocks[::-1]")
+deep.slip("end", "stack(streams)", "stack(streams[:-1] or streams)")
+deep.slip("last alone", "np.stack(streams)", "streams[-1]")
+deep.slip("writes", "np.stack(streams)", "np.concatenate([x[None], np.diff(streams, axis=0)])")

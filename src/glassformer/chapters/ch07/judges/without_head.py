@@ -31,11 +31,8 @@ silence.case(
 )  # fmt: skip
 silence.case(
     "head 1 of two: the last two rows are cleared",
-    _W,
-    1,
-    2,
-    want=[[1.0, 2, 3, 4], [5, 6, 7, 8], [0, 0, 0, 0], [0, 0, 0, 0]],
-)
+    _W, 1, 2, want=[[1.0, 2, 3, 4], [5, 6, 7, 8], [0, 0, 0, 0], [0, 0, 0, 0]],
+)  # fmt: skip
 _W = numbers(6, 6, seed=7)
 silence.case("the middle head of three", _W, 1, 3, want=[*_W[:2], *np.zeros((2, 6)), *_W[4:]])
 silence.case("a single head: nothing is left", _W, 0, 1, want=np.zeros((6, 6)))
@@ -43,41 +40,21 @@ silence.case("a single head: nothing is left", _W, 0, 1, want=np.zeros((6, 6)))
 
 @silence.check("the output of all heads minus the output without this head is what this head writes")
 def _(without_head):
-    x, w, n_heads, head = numbers(4, 6, seed=8), block_weights(6, 8, seed=7), 3, 2
+    x, w = numbers(4, 6, seed=8), block_weights(6, 8, seed=7)
     W_q, W_k, W_v, W_o = (w[f"attention.{name}.weight"] for name in ("W_q", "W_k", "W_v", "W_o"))
-    alone = np.zeros_like(W_o)
-    alone[4:6] = W_o[4:6]
-    silenced = np.asarray(without_head(W_o, head, n_heads), dtype=float)
+    silenced = np.asarray(without_head(W_o, 2, 3), dtype=float)
     expect_shape(silenced, (6, 6), "without_head(W_o, 2, 3)", axes="D D")
-    written = head_by_head(x, W_q, W_k, W_v, W_o, n_heads)
-    expect(
-        written - head_by_head(x, W_q, W_k, W_v, silenced, n_heads),
-        head_by_head(x, W_q, W_k, W_v, alone, n_heads),
-        "what head 2 of 3 writes",
-        axes="T D",
-    )
+    alone = W_o * (np.arange(6) >= 4)[:, None]
+    whole, rest, head = (head_by_head(x, W_q, W_k, W_v, W, 3) for W in (W_o, silenced, alone))
+    expect(whole - rest, head, "what head 2 of 3 writes", axes="T D")
 
 
-def _zeroed(at):
-    """Returns a wrong answer, with zeros where `at` puts them for this D, head and number of heads."""
-
-    def wrong(W_o, head, n_heads):
-        silenced = np.array(W_o)
-        silenced[at(len(W_o), head, n_heads)] = 0
-        return silenced
-
-    return wrong
-
-
-def _run(D, head, n_heads):
-    return slice(head * (D // n_heads), (head + 1) * (D // n_heads))
-
-
-silence.mistake("columns", _zeroed(lambda D, h, H: (slice(None), _run(D, h, H))))
-silence.mistake("in turns", _zeroed(lambda D, h, H: slice(h, None, H)))
-silence.mistake("one row", _zeroed(lambda D, h, H: h))
-silence.mistake("n_heads rows", _zeroed(lambda D, h, H: slice(h * H, (h + 1) * H)))
-silence.mistake("from 1", _zeroed(lambda D, h, H: _run(D, h - 1, H) if h else slice(D, D)))
-silence.mistake("the others", lambda W, h, H: W - without_head(W, h, H))
-silence.mistake("rescaled", lambda W, h, H: without_head(W, h, H) * (H / max(H - 1, 1)))
-silence.mistake("removed", lambda W, h, H: np.delete(W, np.arange(len(W))[_run(len(W), h, H)], axis=0))
+_ROWS = "head * K : (head + 1) * K"
+silence.slip("columns", _ROWS, f":, {_ROWS}")
+silence.slip("in turns", _ROWS, "head::n_heads")
+silence.slip("one row", _ROWS, "head")
+silence.slip("n_heads rows", "K = len(W_o) // n_heads", "K = n_heads")
+silence.slip("from 1", _ROWS, "max(0, head - 1) * K : head * K")
+silence.slip("the others", "return silenced", "return W_o - silenced")
+silence.slip("rescaled", "return silenced", "return silenced * n_heads / max(n_heads - 1, 1)")
+silence.slip("removed", "return silenced", "return np.delete(W_o, slice(head * K, (head + 1) * K), axis=0)")

@@ -44,31 +44,15 @@ audited.case(
 @audited.check("with both errors corrected, the sum is that of GPT-2 small: 124,439,808")
 def _(audit):
     slips, missing = audit(_PRINTED, *_GPT2)
-    expect(
-        int(_PRINTED.sum()) - int(np.sum(slips)) + int(missing),
-        124_439_808,
-        "the printed sum minus the slips plus what is missing",
-    )
+    corrected = int(_PRINTED.sum()) - int(np.sum(slips)) + int(missing)
+    expect(corrected, 124_439_808, "the printed sum minus the slips plus what is missing")
 
 
-def _audit(blocks=9, sign=1, missing=lambda V, T, D, N: 4 * D * N, swap=False):
-    """Returns a wrong answer in which one number is changed."""
-
-    def wrong(printed, V, T, D, N):
-        terms = np.array([V * D, T * D, N * (12 * D * D + blocks * D), 2 * D])
-        pair = sign * (printed - terms), missing(V, T, D, N)
-        return pair[::-1] if swap else pair
-
-    return wrong
-
-
-audited.mistake("sign", _audit(sign=-1))
-audited.mistake("with its biases", _audit(blocks=13))
-audited.mistake("one block", _audit(missing=lambda V, T, D, N: 4 * D))
-audited.mistake("three biases", _audit(missing=lambda V, T, D, N: 3 * D * N))
-audited.mistake("all biases", _audit(missing=lambda V, T, D, N: 13 * D * N))
-audited.mistake("head", _audit(missing=lambda V, T, D, N: V * D))
-audited.mistake(
-    "net", lambda printed, V, T, D, N: (_audit()(printed, V, T, D, N)[0], 13 * D * N - 9 * D * N - 12 * D)
-)
-audited.mistake("pair", _audit(swap=True))
+audited.slip("sign", "printed - terms", "terms - printed")
+audited.slip("with its biases", "9 * D", "13 * D")
+audited.slip("one block", "n_layers * 4 * D", "4 * D")
+audited.slip("three biases", "n_layers * 4 * D", "n_layers * 3 * D")
+audited.slip("all biases", "n_layers * 4 * D", "n_layers * 13 * D")
+audited.slip("head", "n_layers * 4 * D", "V * D")
+audited.slip("net", "n_layers * 4 * D", "n_layers * 4 * D - 12 * D")
+audited.mistake("pair", lambda *args: audit(*args)[::-1])

@@ -3,8 +3,6 @@
 Axis: T positions.
 """
 
-import math
-
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
@@ -56,42 +54,18 @@ door.also_refuses(
 )
 
 
-def _door(low=0, high=0, length=lambda ids: ids.shape[-1], over=lambda T, most: most < T):
-    """Returns a wrong answer, which accepts ids from `low` to below V + `high`, and texts whose length is not over."""
-
-    def wrong(ids, vocab_size, context_length):
-        T = length(ids)
-        if over(T, context_length):
-            raise ValueError(f"{T} tokens, but the context is {context_length}")
-        for some in (ids.max(), ids.min()):
-            if not (low is None or some >= low) or not (high is None or some < vocab_size + high):
-                raise ValueError(f"id {some} is not in 0 … {vocab_size - 1}")
-        return ids
-
-    return wrong
-
-
-door.mistake("negatives pass", _door(low=None))
-door.mistake("negatives pass", _door(low=-math.inf))
-door.mistake("one too many", _door(high=1))
-door.mistake("one too few", _door(high=-1))
-door.mistake("length at the limit", _door(over=lambda T, most: most <= T))
-door.mistake("first axis", _door(length=len))
-door.mistake("all of them", _door(length=np.size))
-
-
-@door.mistake("first text")
-def _(ids, vocab_size, context_length):
-    _door()(np.atleast_2d(ids)[0], vocab_size, context_length)
-    return ids
-
-
-door.mistake("length forgotten", _door(over=lambda T, most: False))
-door.mistake("ids forgotten", _door(low=None, high=None))
-door.mistake("clipped", lambda ids, V, T: np.clip(_door(low=None, high=None)(ids, V, T), 0, V - 1))
-door.mistake("wrapped", lambda ids, V, T: _door(low=None, high=None)(ids, V, T) % V)
-
-
-@door.mistake("cut")
-def _(ids, vocab_size, context_length):
-    return _door(over=lambda T, most: False)(ids, vocab_size, context_length)[..., :context_length]
+_LENGTH = "if context_length < T:"
+_INSIDE = "if not 0 <= some < vocab_size:"
+door.slip("negatives pass", "(ids.min(), ids.max())", "(ids.max(),)")
+door.slip("negatives pass", "not 0 <= some", "not some")
+door.slip("one too many", "some < vocab_size", "some <= vocab_size")
+door.slip("one too few", "some < vocab_size", "some < vocab_size - 1")
+door.slip("length at the limit", _LENGTH, "if context_length <= T:")
+door.slip("first axis", "ids.shape[-1]", "len(ids)")
+door.slip("all of them", "ids.shape[-1]", "ids.size")
+door.slip("first text", "(ids.min(), ids.max())", "np.atleast_2d(ids)[0]")
+door.slip("length forgotten", _LENGTH, "if False:")
+door.slip("ids forgotten", _INSIDE, "if False:")
+door.slip("clipped", _INSIDE, "if False:", "return ids", "return ids.clip(0, vocab_size - 1)")
+door.slip("wrapped", _INSIDE, "if False:", "return ids", "return ids % vocab_size")
+door.slip("cut", _LENGTH, "if False:", "return ids", "return ids[..., :context_length]")

@@ -18,11 +18,6 @@ def is_tied(make: Callable[[], tuple[np.ndarray, np.ndarray]]) -> bool:
     return np.array_equal(head, embedding.T)
 
 
-def _written(embedding: np.ndarray, head: np.ndarray) -> bool:
-    embedding[...] = np.arange(embedding.size).reshape(embedding.shape)
-    return head.shape == embedding.shape[::-1] and bool((head == embedding.T).all())
-
-
 one = exercise("gpt.is_tied", is_tied)
 
 
@@ -62,31 +57,17 @@ for _title, (_V, _D, _of, _is) in _TITLES.items():
     )
 
 
-one.mistake("equal now", lambda make: (lambda E, W: E.T.shape == W.shape and bool((E.T == W).all()))(*make()))
-one.mistake("says no", lambda make: _written(make()[0], make()[1]))
-
-
-@one.mistake("says no")
-def _(make):
-    embedding, head = make()
-    return np.array_equal(embedding.T + 1, head)
-
-
-@one.mistake("one row")
-def _(make):
-    embedding, head = make()
-    embedding[0] = 999.0 + np.arange(len(embedding[0]))
-    return head.shape == embedding.shape[::-1] and bool((head[:, 0] == embedding[0]).all())
-
-
-one.mistake("shares memory", lambda make: bool(np.shares_memory(*make())))
-one.mistake("says no", lambda make: (lambda E, W: W is E.T)(*make()))
-one.mistake("base", lambda make: (lambda E, W: W.base is E)(*make()))
-one.mistake("shapes", lambda make: (lambda E, W: E.T.shape == W.shape)(*make()))
-
-
-@one.mistake("one number")
-def _(make):
-    embedding, head = make()
-    embedding[0, 0] = 999.0
-    return bool(head[0, 0] == 999.0)
+_WRITE = "embedding[...] = np.arange(embedding.size).reshape(embedding.shape)"
+_COMPARE = "np.array_equal(head, embedding.T)"
+one.slip("equal now", _WRITE, "")
+one.slip("says no", "= make()", "= make()[0], make()[1]")
+one.slip("says no", _WRITE, "embedding = embedding + 1")
+one.slip(
+    "one row", _WRITE, "embedding[0] = 999.0 + np.arange(len(embedding[0]))",
+    _COMPARE, "all(head[:, 0] == embedding[0])",
+)  # fmt: skip
+one.mistake("shares memory", lambda make: np.shares_memory(*make()))
+one.slip("says no", _WRITE, "", _COMPARE, "head is embedding.T")
+one.slip("base", _WRITE, "", _COMPARE, "head.base is embedding")
+one.slip("shapes", _WRITE, "", _COMPARE, "embedding.T.shape == head.shape")
+one.slip("one number", _WRITE, "embedding[0, 0] = 999.0", _COMPARE, "head[0, 0] == 999.0")

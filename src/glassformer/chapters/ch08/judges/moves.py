@@ -46,48 +46,17 @@ moved.case(
 moved.also(np.array([0, 2, 0]), 1, 4, tied=False, want=[[_F] * 4] * 3)
 
 
-def _moving(rows, column=lambda tied: tied):
-    """Returns a wrong answer; `rows` says at which positions all logits move."""
-
-    def wrong(ids, token, V, *, tied=True):
-        table = np.zeros((len(ids), V), dtype=bool)
-        table[rows(ids == token)] = True
-        if column(tied):
-            table[:, token] = True
-        return table
-
-    return wrong
-
-
-def _later(there):
-    return np.cumsum(there) > 0
-
-
-moved.mistake("column alone", _moving(lambda there: there & False))
-moved.mistake("column alone", _moving(lambda there: there & False, lambda tied: True))
-moved.mistake("sees ahead", _moving(lambda there: there | there.any()))
-moved.mistake("where it stands", _moving(lambda there: there))
-moved.mistake("after it", _moving(lambda there: np.cumsum(there) - there > 0))
-moved.mistake("nothing", lambda ids, token, V, *, tied=True: np.zeros((len(ids), V), dtype=bool))
-moved.mistake("no column", _moving(_later, lambda tied: False))
-moved.mistake("column anyway", _moving(_later, lambda tied: True))
-
-
-@moved.mistake("from the last")
-def _(ids, token, V, *, tied=True):
-    places = np.flatnonzero(ids == token)
-    last = places[-1] if len(places) else len(ids)
-    return _moving(lambda there: np.arange(len(there)) >= last)(ids, token, V, tied=tied)
-
-
-@moved.mistake("row for column")
-def _(ids, token, V, *, tied=True):
-    table = moves(ids, token, V, tied=False)
-    if tied and token < len(ids):
-        table[token] = True
-    return table
-
-
-@moved.mistake("everything")
-def _(ids, token, V, *, tied=True):
-    return np.ones((len(ids), V), dtype=bool)
+_ROWS = "table[np.cumsum(ids == token) > 0] = True"
+moved.slip("column alone", _ROWS, "")
+moved.slip("column alone", _ROWS, "", "if tied", "if True")
+moved.slip("sees ahead", "np.cumsum(ids == token) > 0", "np.full(len(ids), token in ids)")
+moved.slip("where it stands", "np.cumsum(ids == token) > 0", "ids == token")
+moved.slip("after it", "np.cumsum(ids == token)", "np.cumsum(ids == token) - (ids == token)")
+moved.slip("nothing", _ROWS, "", "if tied", "if False")
+moved.slip("no column", "if tied", "if False")
+moved.slip("column anyway", "if tied", "if True")
+moved.slip(
+    "from the last", "np.cumsum(ids == token) > 0", "np.cumsum(ids == token) > max(0, sum(ids == token) - 1)"
+)
+moved.slip("row for column", "table[:, token]", "table[token : token + 1]")
+moved.slip("everything", "np.zeros", "np.ones")

@@ -32,37 +32,25 @@ counted.case("an untied head", 50_257, 1024, 768, 12, tied=False, want=124_439_8
 counted.also(4, 64, 4, 2, tied=False, attention_biases=False, want=752)
 
 
-def _miscounted(
-    biases=13, bare=9, norm=2, positions=1, squares=12, head=0, untied=1, more=lambda V, T, D, N: 0
-):
-    """Returns a wrong answer in which one number is changed."""
-
-    def wrong(V, T, D, N, *, tied=True, attention_biases=True):
-        blocks = N * (squares * D * D + (biases if attention_biases else bare) * D)
-        ends = V * D + positions * T * D + norm * D + (head if tied else untied) * V * D
-        return ends + blocks + more(V, T, D, N)
-
-    return wrong
-
-
-counted.mistake("no biases, no norms", _miscounted(0, 0))
-counted.mistake("attention biases anyway", _miscounted(13, 13))
-counted.mistake("attention biases never", _miscounted(9, 9))
-counted.mistake("no final norm", _miscounted(norm=0))
-counted.mistake("gain alone", _miscounted(norm=1))
-counted.mistake("one norm a block", _miscounted(11, 7))
-counted.mistake("norms without biases", _miscounted(11, 7, norm=1))
-counted.mistake("no feed-forward biases", _miscounted(8, 4))
-counted.mistake("one matrix of the feed-forward", _miscounted(squares=8))
-counted.mistake("no W_o", _miscounted(12, 9, squares=11))
-counted.mistake("no positions", _miscounted(positions=0))
-counted.mistake("head counted twice", _miscounted(head=1))
-counted.mistake("untied forgotten", _miscounted(untied=0))
-counted.mistake("head bias", _miscounted(more=lambda V, T, D, N: V))
-counted.mistake("no vectors", _miscounted(more=lambda V, T, D, N: -V * D))
-counted.mistake("last bias forgotten", _miscounted(12, 8))
-counted.mistake("inner bias forgotten", _miscounted(9, 5))
-counted.mistake("two wide biases", _miscounted(16, 12))
-counted.mistake("three biases of attention", _miscounted(12, 9))
-counted.mistake("a last norm in each block", _miscounted(15, 11, norm=0))
-counted.mistake("one block", lambda V, T, D, N, **options: parameters(V, T, D, 1, **options))
+_VECTORS = "13 if attention_biases else 9"  # of D numbers, in a block
+counted.slip("no biases, no norms", f"({_VECTORS}) * D", "0")
+counted.slip("attention biases anyway", _VECTORS, "13")
+counted.slip("attention biases never", _VECTORS, "9")
+counted.slip("no final norm", " + 2 * D", "")
+counted.slip("gain alone", "2 * D +", "D +")
+counted.slip("one norm a block", _VECTORS, "11 if attention_biases else 7")
+counted.slip("norms without biases", _VECTORS, "11 if attention_biases else 7", "2 * D +", "D +")
+counted.slip("no feed-forward biases", _VECTORS, "8 if attention_biases else 4")
+counted.slip("one matrix of the feed-forward", "12 *", "8 *")
+counted.slip("no W_o", "12 *", "11 *", "13 if", "12 if")
+counted.slip("no positions", "T * D + n_layers", "n_layers")
+counted.slip("head counted twice", "0 if tied else V * D", "V * D")
+counted.slip("untied forgotten", "0 if tied else V * D", "0")
+counted.slip("head bias", "V * D + T * D", "V * D + V + T * D")
+counted.slip("no vectors", "V * D + T * D", "T * D")
+counted.slip("last bias forgotten", _VECTORS, "12 if attention_biases else 8")
+counted.slip("inner bias forgotten", _VECTORS, "9 if attention_biases else 5")
+counted.slip("two wide biases", _VECTORS, "16 if attention_biases else 12")
+counted.slip("three biases of attention", "13 if", "12 if")
+counted.slip("a last norm in each block", _VECTORS, "15 if attention_biases else 11", " + 2 * D", "")
+counted.slip("one block", "n_layers * block", "block")

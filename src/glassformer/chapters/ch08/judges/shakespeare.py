@@ -5,7 +5,6 @@ The model that comes with the book, from its weights.
 Axes: T positions, V vocabulary.
 """
 
-import math
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -23,7 +22,7 @@ from glassformer.exercises.material import Weights
 from glassformer.scratch.attention import causal_mask, merge_heads, scaled_dot_product_attention, split_heads
 from glassformer.shapes import Float, Integer
 
-from .gpt import many, weights_of_block
+from .gpt import many
 
 
 def shakespeare(
@@ -48,12 +47,7 @@ def shakespeare(
     return rms_norm(x, weights["decoder.norm.weight"]) @ weights["unembedding.weight"]
 
 
-real = exercise(
-    "gpt.shakespeare",
-    shakespeare,
-    axes="T V",
-    loads=("shakespeare",),
-)
+real = exercise("gpt.shakespeare", shakespeare, axes="T V", loads=("shakespeare",))
 
 _SCALE = 0.4243  # the shipped model's
 
@@ -105,30 +99,17 @@ def _shipped() -> dict[str, np.ndarray]:
     }
 
 
-@cache
-def _page_on(
-    T: int, V: int, D: int, F: int, n_layers: int, n_heads: int, scale: float
-) -> tuple[Any, Any, Any]:
-    ids, weights = np.random.default_rng(D).integers(V, size=T), _modern(V, D, F, n_layers, n_heads, seed=D)
-    return ids, weights, _by_the_page(ids, weights, n_heads, scale)
-
-
-def _real_case(
-    title: str, T: int, V: int, D: int, F: int, n_layers: int, *, n_heads: int, scale: float
-) -> None:
+def _case(title: str, T: int, V: int, D: int, F: int, n_layers: int, *, n_heads: int, scale: float) -> None:
     sizes = f"D = {D}, {many(n_layers, 'block')}, {many(n_heads, 'head')}, scale {scale}"
+    ids, weights = np.random.default_rng(D).integers(V, size=T), _modern(V, D, F, n_layers, n_heads, seed=D)
     what = f"shakespeare of {many(T, 'id')}, {sizes},"
-
-    @real.check(title)
-    def _(shakespeare):
-        ids, weights, want = _page_on(T, V, D, F, n_layers, n_heads, scale)
-        expect(shakespeare(ids, weights, n_heads, scale), want, what, axes="T V")
+    real.case(title, ids, weights, n_heads, scale, want=_by_the_page, what=what)
 
 
-_real_case("one token and no block: norm, norm again, head", 1, 5, 4, 6, 0, n_heads=1, scale=0.5)
-_real_case("one block, one token: no other position to see", 1, 5, 6, 7, 1, n_heads=1, scale=0.5)
-_real_case("one block of two heads, a scale that is not 1/√K", 6, 7, 8, 5, 1, n_heads=2, scale=0.9)
-_real_case("three blocks", 5, 6, 12, 9, 3, n_heads=3, scale=0.4243)
+_case("one token and no block: norm, norm again, head", 1, 5, 4, 6, 0, n_heads=1, scale=0.5)
+_case("one block, one token: no other position to see", 1, 5, 6, 7, 1, n_heads=1, scale=0.5)
+_case("one block of two heads, a scale that is not 1/√K", 6, 7, 8, 5, 1, n_heads=2, scale=0.9)
+_case("three blocks", 5, 6, 12, 9, 3, n_heads=3, scale=_SCALE)
 
 
 @real.check("the shipped model itself, on its first line")
@@ -139,69 +120,35 @@ def _(shakespeare):
     expect(shakespeare(line, weights, 4, _SCALE), want, "the shipped model's logits", axes="T V")
 
 
-def _varied(
-    embedding_norm=True,
-    qk=lambda x, gain: rms_norm(x, gain),
-    turn=rotary,
-    scaled=lambda q, scale: scale * math.sqrt(q.shape[-1]),
-    mask=causal_mask,
-    turned_first=False,
-    feed=swiglu,
-    final=True,
-    values=lambda v: v,
-    out=lambda x, weights: x @ weights["unembedding.weight"],
-    norm=rms_norm,
-    asks_a_norm=True,
-    add=(1, 1),
-    swapped=False,
-    whole=lambda x: x,
-):
-    """Returns a wrong answer that changes one choice."""
-
-    def wrong(ids, weights, n_heads, scale):
-        x = weights["token_embedding.weight"][ids]
-        if embedding_norm:
-            x = norm(x, weights["decoder.embedding_norm.weight"])
-        for i in range(sum(name.endswith("norm_attention.weight") for name in weights)):
-            w = weights_of_block(weights, i)
-            normed = norm(x, w["norm_attention.weight"]) if asks_a_norm else x
-            q, k, v = (normed @ w[f"attention.W_{name}.weight"] for name in "qkv")
-            q, k, v = (split_heads(one, n_heads) for one in (whole(q), whole(k), v))
-            gains = [w[f"attention.norm_{name}.weight"] for name in ("kq" if swapped else "qk")]
-            q, k = (
-                qk(turn(one), g) if turned_first else turn(qk(one, g))
-                for one, g in zip((q, k), gains, strict=True)
-            )
-            seen = None if mask is None else mask(len(x))
-            mixed, _ = scaled_dot_product_attention(q * scaled(q, scale), k, values(v), mask=seen)
-            x = add[0] * x + merge_heads(mixed) @ w["attention.W_o.weight"]
-            normed = norm(x, w["norm_feedforward.weight"])
-            gate, up, down = (w[f"feedforward.W_{name}.weight"] for name in ("gate", "up", "down"))
-            x = add[1] * x + feed(normed, gate, up, down)
-        if final:
-            x = norm(x, weights["decoder.norm.weight"])
-        return out(x, weights)
-
-    return wrong
+def _turned_whole(x, n_heads, name):
+    """Splits into heads after the rotation of queries and keys, instead of before it."""
+    return split_heads(x if name == "v" else rotary(x), n_heads)
 
 
-real.mistake("no embedding norm", _varied(embedding_norm=False))
-real.mistake("no final norm", _varied(final=False))
-real.mistake("tied", _varied(out=lambda x, weights: x @ weights["token_embedding.weight"].T))
-real.mistake("no QK-norm", _varied(qk=lambda x, gain: x))
-real.mistake("QK gains forgotten", _varied(qk=lambda x, gain: rms_norm(x, np.ones(x.shape[-1]))))
-real.mistake("turned first", _varied(turned_first=True))
-real.mistake("no rotation", _varied(turn=lambda x: x))
-real.mistake("values turned", _varied(values=rotary))
-real.mistake("scale and root", _varied(scaled=lambda q, scale: scale))
-real.mistake("root alone", _varied(scaled=lambda q, scale: 1.0))
-real.mistake("scale twice", _varied(scaled=lambda q, scale: scale * scale * math.sqrt(q.shape[-1])))
-real.mistake("no mask", _varied(mask=None))
-real.mistake("gate and up", _varied(feed=lambda x, gate, up, down: swiglu(x, up, gate, down)))
-real.mistake("layer norm", _varied(norm=lambda x, gain: layer_norm(x, gain, np.zeros(len(gain)))))
-real.mistake("attention not added", _varied(add=(0, 1)))
-real.mistake("feed-forward not added", _varied(add=(1, 0)))
-real.mistake("attention reads the stream", _varied(asks_a_norm=False))
-real.mistake("gains swapped", _varied(swapped=True))
-real.mistake("turned whole", _varied(whole=rotary, turn=lambda x: x))
-real.mistake("mask inverted", _varied(mask=lambda T: ~causal_mask(T)))
+_TOKENS = 'weights["token_embedding.weight"][ids]'
+_Q, _K = 'rms_norm(q, w["attention.norm_q.weight"])', 'rms_norm(k, w["attention.norm_k.weight"])'
+real.slip("no embedding norm", f'rms_norm({_TOKENS}, weights["decoder.embedding_norm.weight"])', _TOKENS)
+real.slip("no final norm", 'rms_norm(x, weights["decoder.norm.weight"])', "x")
+real.slip("tied", 'weights["unembedding.weight"]', 'weights["token_embedding.weight"].T')
+real.slip("no QK-norm", _Q, "q", _K, "k")
+real.slip(
+    "QK gains forgotten", 'norm_q.weight"]', 'norm_q.weight"] ** 0', 'norm_k.weight"]', 'norm_k.weight"] ** 0'
+)
+real.slip(
+    "turned first", f"rotary({_Q})", _Q.replace("(q", "(rotary(q)"),
+    f"rotary({_K})", _K.replace("(k", "(rotary(k)"),
+)  # fmt: skip
+real.slip("no rotation", "rotary(", "(")
+real.slip("values turned", "q, k, v, mask", "q, k, rotary(v), mask")
+real.slip("scale and root", "scale * np.sqrt(q.shape[-1])", "scale")
+real.slip("root alone", "scale * np.sqrt(q.shape[-1])", "1.0")
+real.slip("scale twice", "scale * np.sqrt", "scale * scale * np.sqrt")
+real.slip("no mask", ", mask=causal_mask(len(x), len(x))", "")
+real.slip("gate and up", "gate, up, down)", "up, gate, down)")
+real.slip("layer norm", rms_norm=lambda x, gain: layer_norm(x, gain, np.zeros(len(gain))))
+real.slip("attention not added", "x = x + merge_heads", "x = merge_heads")
+real.slip("feed-forward not added", "x = x + swiglu", "x = swiglu")
+real.slip("attention reads the stream", 'rms_norm(x, w["norm_attention.weight"])', "x")
+real.slip("gains swapped", "norm_q", "norm_other", "norm_k", "norm_q", "norm_other", "norm_k")
+real.slip("turned whole", "rotary(", "(", "n_heads) for", "n_heads, name) for", split_heads=_turned_whole)
+real.slip("mask inverted", "mask=causal_mask", "mask=~causal_mask")

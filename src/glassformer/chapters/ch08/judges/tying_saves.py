@@ -28,22 +28,9 @@ saving.case(
 )  # fmt: skip
 
 
-def _saves(saved=lambda V, D: V * D, share=lambda saved, tied, untied: saved / untied):
-    def wrong(V, T, D, N):
-        tied = parameters(V, T, D, N)
-        some = saved(V, D)
-        return some, share(some, tied, tied + V * D)
-
-    return wrong
-
-
-saving.mistake("of the tied model", _saves(share=lambda saved, tied, untied: saved / tied))
-saving.mistake("per cent", _saves(share=lambda saved, tied, untied: 100 * saved / untied))
-saving.mistake("what is left", _saves(share=lambda saved, tied, untied: tied / untied))
-saving.mistake("both", _saves(saved=lambda V, D: 2 * V * D))
-saving.mistake("vocabulary alone", _saves(saved=lambda V, D: V))
-
-
-@saving.mistake("no biases")
-def _(V, T, D, N):
-    return V * D, V * D / parameters(V, T, D, N, tied=False, attention_biases=False)
+saving.slip("of the tied model", "tied=False", "tied=True")
+saving.slip("per cent", "saved / parameters", "100 * saved / parameters")
+saving.slip("what is left", "saved / parameters", "1 - saved / parameters")
+saving.slip("both", "saved = ", "saved = 2 * ")
+saving.slip("vocabulary alone", "vocab_size * d_model\n", "vocab_size\n")
+saving.slip("no biases", "tied=False", "tied=False, attention_biases=False")
