@@ -6,6 +6,7 @@ that differ from the book's, and answers that are wrong in other ways.
 
 import ast
 import builtins
+import inspect
 import re
 import warnings
 from pathlib import Path
@@ -18,6 +19,7 @@ import torch
 from glassformer.exercises import exercises, expect
 from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
 from glassformer.exercises.catalogue import catalogue
+from glassformer.exercises.slip import Slip
 from glassformer.exercises.source import imports_in, names_used
 from tools import derived
 from tools.pages.practice import task
@@ -166,6 +168,17 @@ def test_a_classic_mistake_is_named_and_no_other_and_none_is_near_to_being_right
         outcome = attempt(exercise, mistake.function, SECONDS)
     assert outcome.status == WRONG
     assert outcome.message.endswith(mistake.says)
+
+
+def test_a_slip_finds_every_name_that_it_uses():
+    made = [(exercise.name, mistake, inspect.unwrap(mistake.function)) for exercise, mistake in MISTAKES]
+    unknown = [
+        (name, mistake.name, names)
+        for name, mistake, slip in made
+        if isinstance(slip, Slip)
+        and (names := names_used(slip.code) - slip.scope.keys() - set(dir(builtins)))
+    ]
+    assert unknown == []
 
 
 @EXERCISES

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -152,6 +153,38 @@ def test_a_right_answer_meets_no_mistake(exercise):
 def test_a_mistake_must_have_its_sentence(exercise):
     with pytest.raises(KeyError, match="unheard of"):
         exercise.mistake("unheard of", double)
+
+
+def test_a_slip_is_the_answer_with_a_piece_of_its_code_replaced(exercise):
+    exercise.prose.mistakes["minus"] = exercise.prose.mistakes["halved"] = "You took it away."
+    exercise.slip("minus", "times * x", "-times * x")
+    exercise.slip("halved", "times * x", "half * x", half=0.5)
+    assert [one.function(np.array([3.0])).item() for one in exercise.mistakes[-2:]] == [-6.0, 1.5]
+    assert said(exercise, lambda x, times=2: -2 * x).endswith("yours is [-4]. You took it away.")
+    assert exercise.answer.endswith("return times * x")
+
+
+def test_what_a_slip_replaces_must_be_there(exercise):
+    with pytest.raises(ValueError, match=r"'x \* times' is not in the answer:\ndef double"):
+        exercise.slip("square", "x * times", "x**times")
+
+
+def test_the_right_value_may_be_computed_once_from_the_same_arguments(exercise):
+    asked = []
+    exercise.case("nine", np.array([9.0]), times=3, want=lambda *args, **options: asked.append(1) or [27.0])
+    assert not asked
+    assert [said(exercise, double), said(exercise, lambda x, times=2: times * x + (x[0] == 9))] == [
+        "", "double([9], times=3) should be [27]; yours is [28].",
+    ]  # fmt: skip
+    assert asked == [1]
+
+
+def test_what_numpy_warns_of_in_a_mistake_is_not_shown(exercise):
+    exercise.prose.mistakes["divided"] = "You divided by it."
+    exercise.mistake("divided", lambda x, times=2: x / 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isinf(exercise.mistakes[-1].function(np.array([1.0])))
 
 
 def test_letters_fill_a_sentence(exercise):

@@ -3,11 +3,14 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
 from .expect import expect, expect_error, expect_parts, expect_row, expect_shape, show
+from .material import quiet
+from .slip import Slip
 from .source import plain
 
 Step = Callable[[Callable[..., Any]], None]
@@ -73,8 +76,9 @@ class Exercise:
 
     A judge declares what is right with `case`, `also`, `refuses` and `shape`, usually one line per check. If one call
     and one value are not enough, it uses `check`. Expected values must not come from the reference. The judge declares
-    each classic mistake with `mistake`. When an answer fails a check, the mistakes run the same check, and the first
-    one with the same wrong value is named. So list the likelier of two mistakes first.
+    each classic mistake with `slip`, if it is the answer with a piece of its code replaced, or else with `mistake`.
+    When an answer fails a check, the mistakes run the same check, and the first one with the same wrong value is
+    named. So list the likelier of two mistakes first.
 
     Attributes:
         prose: the text of the exercise.
@@ -106,7 +110,7 @@ class Exercise:
         """Returns the name that the learner passes to `check`."""
         return self.prose.name
 
-    @property
+    @cached_property
     def answer(self) -> str:
         """Returns the code that a reader may write: the reference's, or a short one if that is the library's own."""
         above = [plain(one, one.__name__) for one in self.built_on if one not in self.library]
@@ -159,7 +163,8 @@ class Exercise:
 
         Args:
             *args: the arguments; each answer gets fresh copies.
-            want: the expected value; one value per part if the exercise has parts and `part` chooses none.
+            want: the expected value, or a function that computes it from the same arguments in another way; one value
+                per part if the exercise has parts and `part` chooses none.
             row: compare only this row.
             part: compare only this part.
             what: a name for the value, if the call itself does not describe it well.
@@ -169,22 +174,24 @@ class Exercise:
             **kwargs: keyword arguments for the learner's function.
         """
         call = what or self._call(args, kwargs)
+        wanted = cache(
+            lambda: want(*args, **kwargs) if callable(want) else want
+        )  # once, for the first answer
 
         def step(learner: Callable[..., Any]) -> None:
-            got = learner(*args, **kwargs)
+            got, right = learner(*args, **kwargs), wanted()
             said = {"being": being, "advice": advice}
             if self.parts:
                 letters = (self.axes if axes is None else axes) or [""] * len(self.parts)
-                wants = want if not part else [want if name == part else None for name in self.parts]
-                for name, value, right, letter in zip(
-                    self.parts, expect_parts(got, self.parts), wants, letters, strict=True
-                ):
-                    if right is not None:
-                        expect(value, right, f"{name} of {call}", axes=letter, **said)
+                rights = right if not part else [right if name == part else None for name in self.parts]
+                values = expect_parts(got, self.parts)
+                for name, value, one, letter in zip(self.parts, values, rights, letters, strict=True):
+                    if one is not None:
+                        expect(value, one, f"{name} of {call}", axes=letter, **said)
             elif row is not None:
-                expect_row(got, row, want, call, axes=self.letters if axes is None else axes, **said)
+                expect_row(got, row, right, call, axes=self.letters if axes is None else axes, **said)
             else:
-                expect(got, want, call, axes=self.letters if axes is None else axes, **said)
+                expect(got, right, call, axes=self.letters if axes is None else axes, **said)
 
         self.checks[-1].steps.append(step)
 
@@ -220,12 +227,26 @@ class Exercise:
         self.checks[-1].steps.append(step)
 
     def mistake(self, name: str, function: Callable[..., Any] | None = None, **letters: str) -> Any:
-        """Add a classic mistake. Its sentence is in the prose; `letters` fill its braces. Also a decorator."""
+        """Add a classic mistake. Its sentence is in the prose; `letters` fill its braces. Also a decorator.
+
+        What NumPy warns of in a mistake is not shown: it would puzzle whoever made another.
+        """
         if function is None:
             return lambda function: self.mistake(name, function, **letters)
         says = self.prose.mistakes[name]
-        self.mistakes.append(Mistake(name, says.format(**letters) if letters else says, function))
+        self.mistakes.append(Mistake(name, says.format(**letters) if letters else says, quiet(function)))
         return function
+
+    def slip(self, name: str, *edits: str, **names: Any) -> None:
+        """Add a classic mistake: the code that `reveal` shows, with a piece of it replaced.
+
+        Args:
+            name: the name of the mistake.
+            *edits: a piece of the code, and what stands in its place, wherever it occurs; then perhaps another pair.
+            **names: values that the code finds under these names, in place of those in the judge.
+        """
+        code, near = self.answer, self.short or self.reference
+        self.mistake(name, Slip(code, self.reference.__name__, near, edits, names))
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Returns the call as text: numbers and small arrays of whole numbers in full, anything else by name."""
