@@ -49,27 +49,18 @@ flow.case(
 )
 
 
-def _flow_wrong(order=lambda m: m[::-1], turn=True, keep=None):
-    def wrong(grad, matrices, *, residual=True):
-        for A in order(matrices):
-            grad = grad * (residual if keep is None else keep) + grad @ (A.T if turn else A)
-        return grad
-
-    return wrong
-
-
-flow.mistake("not turned", _flow_wrong(turn=False))
-flow.mistake("forwards", _flow_wrong(order=lambda m: m))
-flow.mistake("always around", _flow_wrong(keep=True))
-flow.mistake("never around", _flow_wrong(keep=False))
-
-
-@flow.mistake("around all at once")
-def _(grad, matrices, *, residual=True):
-    through = stream_gradient(grad, matrices, residual=False)
-    return grad + through if residual else through
-
-
-@flow.mistake("each by itself")
-def _(grad, matrices, *, residual=True):
-    return grad * residual + sum((grad @ A.T for A in matrices), np.zeros_like(grad))
+flow.slip("not turned", "A.T", "A")
+flow.slip("forwards", "[::-1]", "")
+flow.slip("always around", "grad * residual", "grad")
+flow.slip("never around", "grad * residual + ", "")
+flow.slip(
+    "around all at once",
+    "    for", "    beginning = grad * residual\n    for",
+    "grad * residual + grad", "grad",
+    "return grad", "return grad + beginning",
+)  # fmt: skip
+flow.slip(
+    "each by itself",
+    "    for", "    arrived = grad\n    grad = grad * residual\n    for",
+    "grad * residual + grad @ A.T", "grad + arrived @ A.T",
+)  # fmt: skip
