@@ -33,12 +33,9 @@ def _surprise(logits: Any, targets: Any) -> float:
 
 
 surprise.case(
-    "two equal logits: the logarithm of 2",
-    np.array([[0.0, 0.0]]),
-    np.array([1]),
-    want=math.log(2),
+    "two equal logits: the logarithm of 2", np.array([[0.0, 0.0]]), np.array([1]), want=math.log(2),
     being="ln 2",
-)
+)  # fmt: skip
 surprise.case(
     "a target with a probability of 3/4", np.array([[math.log(3), 0.0]]), np.array([0]),
     want=math.log(4 / 3), being="−ln ¾",

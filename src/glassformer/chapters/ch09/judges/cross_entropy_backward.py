@@ -36,11 +36,9 @@ def loss_of(targets):
 
 
 surprise_back.case(
-    "one position, two equal logits: a slope of ½ each",
-    np.array([[0.0, 0.0]]),
-    np.array([1]),
+    "one position, two equal logits: a slope of ½ each", np.array([[0.0, 0.0]]), np.array([1]),
     want=[[0.5, -0.5]],
-)
+)  # fmt: skip
 surprise_back.case(
     "two positions: half of each slope", np.array([[0.0, 0.0], [math.log(3), 0.0]]), np.array([1, 0]),
     want=[[0.25, -0.25], [-0.125, 0.125]],

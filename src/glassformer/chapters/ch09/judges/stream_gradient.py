@@ -41,12 +41,9 @@ flow.case("and without residual paths", _g, _A, residual=False, want=_A[0] @ (_A
 flow.case("no sublayers", _g, np.zeros((0, 4, 4)), want=_g)
 _small = np.full((40, 1, 1), 0.1)
 flow.case(
-    "forty sublayers of 0.1: each multiplies by 1.1",
-    np.array([1.0]),
-    _small,
-    want=[1.1**40],
+    "forty sublayers of 0.1: each multiplies by 1.1", np.array([1.0]), _small, want=[1.1**40],
     being="1.1 to the 40th",
-)
+)  # fmt: skip
 
 
 flow.slip("not turned", "A.T", "A")

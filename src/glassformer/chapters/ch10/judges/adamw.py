@@ -107,12 +107,9 @@ _MOVED = "rate * mean / (np.sqrt(square) + eps)"
 stepped.slip("no correction", " / (1 - betas[0] ** step)", "", " / (1 - betas[1] ** step)", "")
 stepped.slip("one too many", "** step", "** (step + 1)")
 stepped.slip(
-    "decay in the gradient",
-    " - rate * decay * weight",
-    "",
-    "    m = ",
-    "    grad = grad + decay * weight\n    m = ",
-)
+    "decay in the gradient", " - rate * decay * weight", "",
+    "    m = ", "    grad = grad + decay * weight\n    m = ",
+)  # fmt: skip
 stepped.slip("decay without the rate", "rate * decay", "decay")
 stepped.slip("no decay", " - rate * decay * weight", "")
 stepped.slip("decay adds", "- rate * decay", "+ rate * decay")

@@ -36,11 +36,9 @@ def _by_singular_values(G: np.ndarray, iterations: int) -> np.ndarray:
 
 squared.case("one number: 3.4445 − 4.7750 + 2.0315", np.array([[5.0]]), 1, want=[[0.701]])
 squared.case(
-    "no rounds: divided by the length of the whole matrix",
-    np.array([[3.0, 0.0], [0.0, 4.0]]),
-    0,
+    "no rounds: divided by the length of the whole matrix", np.array([[3.0, 0.0], [0.0, 4.0]]), 0,
     want=[[0.6, 0.0], [0.0, 0.8]],
-)
+)  # fmt: skip
 _G = np.array([[3.0, 0.0], [0.0, -4.0]])
 squared.case("a diagonal, one round", _G, 1, want=_by_singular_values(_G, 1))
 for _title, _shape, _rounds, _seed in (  # where float32 loses less than the seventh digit

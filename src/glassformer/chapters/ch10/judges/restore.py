@@ -7,10 +7,9 @@ import numpy as np
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import Wrong, expect
-from glassformer.exercises.material import numbers
+from glassformer.exercises.material import Shared, numbers
 
 from .named import Weights, expect_names
-from .small_gpt import GivenWeights
 
 
 def restore(arrays: Mapping[str, np.ndarray]) -> tuple[Weights, Weights, Weights, int]:
@@ -61,7 +60,7 @@ _restore_case("before the first step", ("W", "weights/W"), 0)
 @restored.check("the restored arrays are copies of the file's arrays")
 def _(restore):
     arrays = _kept(("W",), 3)
-    given = GivenWeights(arrays)
+    given = Shared(arrays)
     found = restore(given)
     for part in found[:3]:
         with suppress(TypeError):  # a list has no numbers that others look at
