@@ -20,7 +20,7 @@ test: environment  ## run everything that CI runs; CHAPTER=07 tests one chapter
 test-all: test  ## run that and what takes too long for every run: Python in the page, all pages in Firefox, all notebooks in JupyterLab and twice
 	@$(VENV)/bin/python tools/page_python.py
 	@$(VENV)/bin/python tools/test.py -m weekly
-	@$(VENV)/bin/python tools/test.py tests/experiments --made-again book/again.json
+	@$(VENV)/bin/python -m pytest -q -n 2 tests/experiments --made-again book/again.json
 	@$(VENV)/bin/python tools/twice.py
 
 book: environment  ## build the website from the stored notebooks

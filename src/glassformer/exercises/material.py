@@ -1,4 +1,4 @@
-"""Helpers that judges share: fixed random numbers, products written out, functions without NumPy's warnings."""
+"""Helpers that judges share: weights by name, fixed random numbers, products written out, arrays not copied."""
 
 import functools
 import math
@@ -9,6 +9,13 @@ import numpy as np
 
 Weights = Mapping[str, np.ndarray]
 """A model's weights, by their names."""
+
+
+class Shared(dict):
+    """A dictionary that an answer gets as it is, not as a copy, so that one can see what it makes of it."""
+
+    def __deepcopy__(self, memo: dict) -> "Shared":
+        return self
 
 
 def numbers(*shape: int, seed: int | tuple[int, ...] = 0) -> np.ndarray:

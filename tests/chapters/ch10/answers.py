@@ -5,6 +5,7 @@ import math
 import numpy as np
 import torch
 
+from tests.chapters.ch09.answers import whole_model
 from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
@@ -115,14 +116,6 @@ def adamw_by_lerp(weight, grad, m, v, step, rate, betas=(0.9, 0.95), eps=1e-8, d
     return weight * (1 - rate * decay) - rate / (1 - one**step) * m / size, m, v
 
 
-@right("training.adamw")
-def adamw_in_torch(weight, grad, m, v, step, rate, betas=(0.9, 0.95), eps=1e-8, decay=0.1):
-    w, g, m, v = (torch.as_tensor(np.asarray(one)) for one in (weight, grad, m, v))
-    m, v = torch.lerp(g, m, betas[0]), torch.lerp(g**2, v, betas[1])
-    corrected = (v / (1 - betas[1] ** step)).sqrt() + eps
-    return [(1 - rate * decay) * w - rate * m / (1 - betas[0] ** step) / corrected, m, v]
-
-
 @wrong("training.adamw", "should be [-0.25, 0.25, -0.25]")
 def adamw_with_signs_wrong(weight, grad, m, v, step, rate, betas=(0.9, 0.95), eps=1e-8, decay=0.1):
     m, v = betas[0] * m + (1 - betas[0]) * grad, betas[1] * v + (1 - betas[1]) * grad**2
@@ -135,15 +128,6 @@ def adamw_with_signs_wrong(weight, grad, m, v, step, rate, betas=(0.9, 0.95), ep
 @right("training.accumulated")
 def accumulated_by_average(pieces):
     return np.average([g for g, _ in pieces], axis=0, weights=[n for _, n in pieces])
-
-
-@right("training.accumulated")
-def accumulated_as_it_goes(pieces):
-    mean, seen = np.zeros_like(pieces[0][0]), 0
-    for g, n in pieces:
-        seen += n
-        mean = mean + (g - mean) * (n / seen)
-    return mean.tolist()
 
 
 @wrong("training.accumulated", "accumulated of two pieces of 5 targets, should be [2, 2]")
@@ -262,33 +246,7 @@ def restore_weights_alone(arrays):
 # 9 · training.gpt_torch
 
 
-@right("training.gpt_torch")
-def gpt_of_modules(ids, weights, n_heads):
-    def norm(x, w, name):
-        mean, variance = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, unbiased=False)
-        return (x - mean) * torch.rsqrt(variance + 1e-5) * w[f"{name}.weight"] + w[f"{name}.bias"]
-
-    x = torch.nn.functional.embedding(ids, weights["token_embedding.weight"])
-    x = x + weights["decoder.positions.weight"].narrow(0, 0, len(ids))
-    i = 0
-    while any(name.startswith(f"decoder.blocks.{i}.") for name in weights):
-        w = {n.split(f"blocks.{i}.")[1]: one for n, one in weights.items() if f"blocks.{i}." in n}
-        h, mixed = norm(x, w, "norm_attention"), []
-        q, k, v = ((h @ w[f"attention.W_{n}.weight"]).chunk(n_heads, dim=-1) for n in "qkv")
-        for a, b, c in zip(q, k, v, strict=True):
-            scores = (a @ b.T / a.shape[-1] ** 0.5).masked_fill(
-                torch.ones(len(ids), len(ids)).triu(1) > 0, -1e30
-            )
-            mixed.append(torch.softmax(scores, -1) @ c)
-        x = x + torch.cat(mixed, -1) @ w["attention.W_o.weight"]
-        h = norm(x, w, "norm_feedforward") @ w["feedforward.W_up.weight"] + w["feedforward.W_up.bias"]
-        x = (
-            x
-            + (h * (1 + torch.erf(h / 2**0.5)) / 2) @ w["feedforward.W_down.weight"]
-            + w["feedforward.W_down.bias"]
-        )
-        i += 1
-    return norm(x, weights, "decoder.norm") @ weights["token_embedding.weight"].mT
+right("training.gpt_torch")(whole_model)
 
 
 @wrong("training.gpt_torch", "should be a tensor")
@@ -307,15 +265,6 @@ def orthogonal_from_the_other_side(G, iterations=4):
     for _ in range(iterations):
         Z = X.T @ X
         X = X @ (3.4445 * np.eye(len(Z)) - 4.7750 * Z + 2.0315 * np.linalg.matrix_power(Z, 2))
-    return X
-
-
-@right("training.orthogonal")
-def orthogonal_in_torch(G, iterations=4):
-    X = torch.tensor(G) / np.linalg.norm(G)
-    for _ in range(iterations):
-        Z = X @ X.T
-        X = 3.4445 * X + (-4.7750 * Z + 2.0315 * Z @ Z) @ X
     return X
 
 

@@ -18,16 +18,6 @@ right, wrong = ANSWERS.right, ANSWERS.wrong
 
 
 @right("generating.temper")
-def temper_by_loop(logits, temperature):
-    if logits.ndim > 1:
-        return [temper_by_loop(row, temperature) for row in logits]
-    if temperature:
-        return [float(one - max(logits)) / temperature for one in logits]
-    first = list(logits).index(max(logits))
-    return [0.0 if i == first else -math.inf for i in range(len(logits))]
-
-
-@right("generating.temper")
 def temper_to_the_power(logits, temperature):
     """Raises the ratios to the power 1/T and takes logarithms, which gives logits again."""
     if temperature == 0:
@@ -51,32 +41,12 @@ def top_k_of_torch(logits, k):
     return torch.full_like(logits, -math.inf).scatter(-1, best.indices, best.values)
 
 
-@right("generating.top_k")
-def top_k_by_rank(logits, k):
-    ranks = (logits[..., None, :] > logits[..., :, None]).sum(axis=-1)
-    return np.where(ranks < k, logits, -np.inf)
-
-
 @wrong("generating.top_k", "should have shape (5,)")
 def top_k_shorter(logits, k):
     return np.sort(logits)[-k:]
 
 
 # 3 · generating.top_p
-
-
-@right("generating.top_p")
-def top_p_one_by_one(logits, p):
-    if logits.ndim > 1:
-        return [top_p_one_by_one(row, p) for row in logits]
-    shares = np.exp(logits) / np.exp(logits).sum()
-    kept, total = [-math.inf] * len(logits), 0.0
-    for i in sorted(range(len(logits)), key=lambda i: -logits[i]):
-        if total >= p:
-            break
-        kept[i] = float(logits[i])
-        total += shares[i]
-    return kept
 
 
 @right("generating.top_p")
@@ -117,11 +87,6 @@ def draw_by_counting(probabilities, uniform):
 @wrong("generating.draw", "it does not use the number")
 def draw_of_its_own(probabilities, uniform):
     return np.random.default_rng().choice(len(probabilities), p=probabilities)
-
-
-@wrong("generating.draw", "should be 1; yours is 2")
-def draw_one_too_far(probabilities, uniform):
-    return min(1 + draw_by_counting(probabilities, uniform), 2) if uniform > 0.2 else 0
 
 
 # 5 and 11 · the loops
@@ -196,11 +161,6 @@ def beam_gives_all(next_log_p, n_new, width):
     return texts
 
 
-@wrong("generating.beam", "should return 2 things")
-def beam_in_one_list(next_log_p, n_new, width):
-    return [*beam_by_argsort(next_log_p, n_new, width)[0].tolist(), 0]
-
-
 # 7 · generating.changes
 
 
@@ -210,23 +170,6 @@ def changes_by_paths(mask, position, n_layers):
     steps = np.linalg.matrix_power
     sees = mask.astype(int) | np.eye(len(mask), dtype=int)
     return [steps(sees, i)[:, position] > 0 for i in range(n_layers)]
-
-
-@right("generating.changes")
-def changes_tried_out(mask, position, n_layers):
-    """Sends random numbers through blocks that add up what they see."""
-
-    def inputs(x):
-        kept = []
-        for _ in range(n_layers):
-            kept.append(x)
-            x = x + np.sin(mask @ x)
-        return np.array(kept)
-
-    x = np.random.default_rng(0).normal(size=len(mask))
-    other = x.copy()
-    other[position] += 1
-    return abs(inputs(x) - inputs(other)) > 1e-12
 
 
 @wrong("generating.changes", "Make it one with `dtype=bool`")

@@ -1,11 +1,10 @@
 """Answers for chapter 12: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
-import itertools
-
 import numpy as np
 import torch
 from torch.nn import functional
 
+from tests.chapters.ch09.answers import whole_model
 from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
@@ -23,11 +22,6 @@ def cells_one_by_one(T, P, S):
     return T**2, int(square.sum()), int(prefix.sum()), S * T
 
 
-@wrong("families.cells", "4 things")
-def cells_of_three(T, P, S):
-    return T * T, T * (T + 1) // 2, T * S
-
-
 @wrong("families.cells", "both of cells(3, 2, 5)")
 def cells_to_a_neighbour(T, P, S):
     return T, T * (T + 1) // 2, T * (T + 1) // 2, T * S
@@ -41,11 +35,6 @@ def padding_text_by_text(lengths, S):
     return [[[[s < n for s in range(S)]]] for n in lengths]
 
 
-@right("families.padding_mask")
-def padding_in_torch(lengths, S):
-    return (torch.arange(S) < torch.as_tensor(lengths)[:, None]).unsqueeze(1).unsqueeze(1)
-
-
 @wrong("families.padding_mask", "should have shape (B, 1, 1, S) = (3, 1, 1, 5)")
 def padding_written_out(lengths, S):
     return np.broadcast_to(np.arange(S) < lengths[:, None], (len(lengths), len(lengths), S)).copy()
@@ -56,28 +45,7 @@ def padding_written_out(lengths, S):
 
 @right("families.encoder")
 def encoder_in_torch(ids, weights, n_heads):
-    w = {name: torch.tensor(value) for name, value in weights.items()}
-    D = w["token_embedding.weight"].shape[1]
-    x = w["token_embedding.weight"][ids] + w["encoder.positions.weight"][: len(ids)]
-
-    def normed(x, name):
-        return functional.layer_norm(x, (D,), w[f"{name}.weight"], w[f"{name}.bias"], 1e-5)
-
-    for i in itertools.count():
-        own = f"encoder.blocks.{i}."
-        if f"{own}attention.W_q.weight" not in w:
-            break
-        y = normed(x, f"{own}norm_attention")
-        q, k, v = (
-            (y @ w[f"{own}attention.W_{name}.weight"]).unflatten(-1, (n_heads, -1)).transpose(0, 1)
-            for name in "qkv"
-        )
-        mixed = functional.scaled_dot_product_attention(q, k, v).transpose(0, 1).flatten(1)
-        x = x + mixed @ w[f"{own}attention.W_o.weight"]
-        y = normed(x, f"{own}norm_feedforward")
-        y = functional.gelu(y @ w[f"{own}feedforward.W_up.weight"] + w[f"{own}feedforward.W_up.bias"])
-        x = x + y @ w[f"{own}feedforward.W_down.weight"] + w[f"{own}feedforward.W_down.bias"]
-    return normed(x, "encoder.norm") @ w["token_embedding.weight"].T
+    return whole_model(ids, {name: torch.tensor(w) for name, w in weights.items()}, n_heads, "encoder")
 
 
 @wrong("families.encoder", "should have shape (T, V)")
@@ -101,19 +69,6 @@ def cover_one_by_one(ids, chosen, fate, other, mask_id):
     return read, asked
 
 
-@right("families.cover")
-def cover_in_torch(ids, chosen, fate, other, mask_id):
-    ids, chosen, fate, other = map(torch.as_tensor, (ids, chosen, fate, other))
-    read = ids.masked_fill(chosen & (fate < 0.8), mask_id)
-    read = torch.where(chosen & (fate >= 0.8) & (fate < 0.9), other, read)
-    return read, ids.masked_fill(~chosen, -100)
-
-
-@wrong("families.cover", "should be [10, 3, 8, 10, 6]; yours is [5, 3, 8, 1, 6]")
-def cover_nothing(ids, chosen, fate, other, mask_id):
-    return ids + 0, np.where(chosen, ids, -100)
-
-
 @wrong("families.cover", "A fate of exactly 0.8 means another id")
 def cover_up_to_and_with(ids, chosen, fate, other, mask_id):
     changed = np.where(fate <= 0.8, mask_id, np.where(fate <= 0.9, other, ids))
@@ -127,20 +82,6 @@ def cover_up_to_and_with(ids, chosen, fate, other, mask_id):
 def loss_of_torch(logits, targets):
     logits, targets = torch.as_tensor(logits), torch.as_tensor(targets)
     return functional.cross_entropy(logits.flatten(0, -2), targets.flatten())
-
-
-@right("families.loss")
-def loss_one_by_one(logits, targets):
-    found = []
-    for place in np.ndindex(targets.shape):
-        if targets[place] >= 0:
-            found.append(np.logaddexp.reduce(logits[place]) - logits[place][targets[place]])
-    return sum(found) / len(found)
-
-
-@wrong("families.loss", "should be a single number")
-def loss_of_each(logits, targets):
-    return np.zeros(targets.shape)
 
 
 @wrong("families.loss", "became 0, and its log is −∞")
@@ -189,11 +130,6 @@ def shifted_row_by_row(answers, start_id, stop_id, pad_id):
     return ids, [[*answer, stop_id, *[-100] * n] for answer, n in zip(answers, left, strict=True)]
 
 
-@wrong("families.shifted", "2 things")
-def shifted_ids_alone(answers, start_id, stop_id, pad_id):
-    return [[start_id, *answers[0]]]
-
-
 @wrong("families.shifted", "in the wrong order")
 def shifted_the_other_way_round(answers, start_id, stop_id, pad_id):
     return shifted_row_by_row(answers, start_id, stop_id, pad_id)[::-1]
@@ -203,29 +139,12 @@ def shifted_the_other_way_round(answers, start_id, stop_id, pad_id):
 
 
 @right("families.translate")
-def translate_in_torch(next_logits, start_id, stop_id, n_most):
-    ids = torch.tensor([start_id])
-    for _ in range(n_most):
-        new = torch.as_tensor(next_logits(ids.numpy())).argmax().reshape(1)
-        if new.item() == stop_id:
-            break
-        ids = torch.cat([ids, new])
-    return ids[1:]
-
-
-@right("families.translate")
 def translate_and_call_itself(next_logits, start_id, stop_id, n_most):
     def after(ids):
         new = int(next_logits(np.array(ids)).argmax()) if len(ids) <= n_most else stop_id
         return ids[1:] if new == stop_id else after([*ids, new])
 
     return after([start_id])
-
-
-@wrong("families.translate", "should be [4, 2, 7]")
-def translate_to_zeros(next_logits, start_id, stop_id, n_most):
-    first = int(next_logits(np.array([start_id])).argmax())
-    return [first] if n_most == 1 else [0, 0, 0]
 
 
 @wrong("families.translate", "a single row, so it needs no `[-1]`")

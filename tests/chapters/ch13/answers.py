@@ -55,11 +55,6 @@ def read_what_is_not_there(config):
 
 
 @right("real.split_conv1d")
-def split_by_torch(weight, bias):
-    return (*torch.as_tensor(weight).chunk(3, dim=1), *torch.as_tensor(bias).chunk(3))
-
-
-@right("real.split_conv1d")
 def split_by_reshaping(weight, bias):
     D = len(weight)
     return (*weight.reshape(D, 3, D).swapaxes(0, 1), *bias.reshape(3, D))
@@ -123,14 +118,6 @@ def rename_as_the_page_does(name):
     if part not in table:
         raise ValueError(name)
     return f"{block}{table[part]}.{end}"
-
-
-@wrong("real.rename", "should raise ValueError; yours raised KeyError")
-def rename_with_another_error(name):
-    try:
-        return rename_by_dots(name)
-    except ValueError:
-        raise KeyError(name) from None
 
 
 # 5 · real.read_tensor
@@ -208,23 +195,7 @@ def read_the_length_as_big(data, name):
     return json.loads(data[8 : 8 + length])[name]
 
 
-@wrong("real.read_tensor", "too coarse to compare")
-def read_in_half(data, name):
-    return read_by_struct(data, name).astype(np.float16)
-
-
 # 6 · real.to_half
-
-
-@right("real.to_half")
-def to_half_by_slices(W_q, W_k, W_v, W_o, n_heads, n_kv_heads):
-    def moved(W, heads):
-        parts = []
-        for head in np.split(W, heads, axis=1):
-            parts += [head[:, ::2], head[:, 1::2]]
-        return np.concatenate(parts, axis=1)
-
-    return moved(W_q, n_heads), moved(W_k, n_kv_heads), W_v, W_o
 
 
 @right("real.to_half")
@@ -286,14 +257,6 @@ def first_by_isclose(one, other, tolerance):
     return _first_by(lambda a, b, t: np.isclose(a, b, rtol=0, atol=t).all())(one, other, tolerance)
 
 
-@right("real.first_difference")
-def first_by_torch(one, other, tolerance):
-    def close(a, b, t):
-        return torch.allclose(torch.as_tensor(a), torch.as_tensor(b), rtol=0, atol=t)
-
-    return _first_by(close)(one, other, tolerance)
-
-
 @wrong("real.first_difference", "np.allclose also allows 1e-5 of each number")
 def first_by_the_default(one, other, tolerance):
     return _first_by(lambda a, b, t: np.isclose(a, b, atol=t).all())(one, other, tolerance)
@@ -315,19 +278,6 @@ def first_without_nan(one, other, tolerance):
         return (abs(np.nan_to_num(a) - np.nan_to_num(b)) <= t).all()
 
     return _first_by(close)(one, other, tolerance)
-
-
-@wrong("real.first_difference", "returned None for some inputs")
-def first_without_an_end(one, other, tolerance):
-    return _first_by(lambda a, b, t: np.allclose(a, b, rtol=0, atol=t), None)(one, other, tolerance)
-
-
-@wrong("real.first_difference", "should be a string (str)")
-def first_as_a_number(one, other, tolerance):
-    for i, ((_, a), (_, b)) in enumerate(zip(one, other, strict=True)):
-        if a.shape != b.shape or not np.allclose(a, b, rtol=0, atol=tolerance):
-            return i
-    return -1
 
 
 # 9 · real.gpt2

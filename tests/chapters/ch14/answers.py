@@ -24,25 +24,11 @@ def knows_nothing_of_torch(logits, targets):
 
 
 @right("clinic.knows_nothing")
-def knows_nothing_by_loop(logits, targets):
-    losses = []
-    for row, target in zip(logits.reshape(-1, logits.shape[-1]), targets.ravel(), strict=True):
-        if target >= 0:
-            losses.append(math.log(sum(math.exp(x - row[target]) for x in row)))
-    return -0.1 < sum(losses) / len(losses) - math.log(logits.shape[-1]) < 0.1
-
-
-@right("clinic.knows_nothing")
 def knows_nothing_as_a_perplexity(logits, targets):
     V, real = logits.shape[-1], targets != -100
     p = np.exp(logits[real]) / np.exp(logits[real]).sum(axis=-1, keepdims=True)
     perplexity = np.exp(-np.log(p[np.arange(len(p)), targets[real]]).mean())
     return np.exp(-0.1) < perplexity / V < np.exp(0.1)
-
-
-@wrong("clinic.knows_nothing", "should be a single True or False")
-def knows_nothing_as_a_loss(logits, targets):
-    return logits.mean(axis=(0, 1))
 
 
 @wrong("clinic.knows_nothing", "at padding")
@@ -71,11 +57,6 @@ def says_the_same_to_the_last_digit(model, ids):
     return all((model(ids) == first).all() for _ in range(3))
 
 
-@wrong("clinic.says_the_same", "should be a single True or False")
-def says_the_same_of_each_row(model, ids):
-    return np.isclose(model(ids), model(ids)).all(axis=-1)
-
-
 # 3 · clinic.order_matters
 
 
@@ -85,13 +66,6 @@ def order_matters_sorted(model, ids):
     past = sorted(ids[:-1])
     one, other = ([*past, ids[-1]], [*past[::-1], ids[-1]])
     return not np.allclose(model(np.array(one))[-1], model(np.array(other))[-1], rtol=0, atol=1e-5)
-
-
-@right("clinic.order_matters")
-def order_matters_by_many_shuffles(model, ids):
-    rng = np.random.default_rng(0)
-    shuffles = [np.append(rng.permutation(ids[:-1]), ids[-1]) for _ in range(20)]
-    return max(np.abs(model(ids)[-1] - model(text)[-1]).max() for text in shuffles) > 1e-4
 
 
 @right("clinic.order_matters")
@@ -105,11 +79,6 @@ def order_matters_by_a_swap_of_two_that_differ(model, ids):
 def order_matters_sorted_once(model, ids):
     other = np.append(np.sort(ids[:-1]), ids[-1])
     return not np.allclose(model(ids)[-1], model(other)[-1], rtol=0, atol=1e-4)
-
-
-@wrong("clinic.order_matters", "should be a single True or False")
-def order_matters_by_how_much(model, ids):
-    return np.abs(model(ids) - model(np.roll(ids, 1))).max(axis=-1)
 
 
 # 4 · clinic.padding_is_unseen
@@ -167,15 +136,6 @@ def read_map_by_loop(weights):
     return "future" if max(ahead) > 1e-6 else "fine"
 
 
-@right("clinic.read_map")
-def read_map_of_torch(weights):
-    w = torch.as_tensor(np.asarray(weights, dtype=float))
-    one = torch.ones(len(w), dtype=w.dtype)
-    if torch.allclose(w.sum(1), one, atol=1e-4):
-        return "fine" if torch.equal(w, w.tril()) else "future"
-    return "axis" if torch.allclose(w.sum(0), one, atol=1e-4) else "late"
-
-
 @wrong("clinic.read_map", "look at all rows")
 def read_map_by_row_0(weights):
     if not np.isclose(weights[0].sum(), 1):
@@ -183,23 +143,7 @@ def read_map_by_row_0(weights):
     return "future" if np.triu(weights, 1).any() else "fine"
 
 
-@wrong("clinic.read_map", "your function should return 'fine'")
-def read_map_of_another_word(weights):
-    return "ok"
-
-
-@wrong("clinic.read_map", "yours")
-def read_map_in_numbers(weights):
-    return 0
-
-
 # 6 · clinic.first_difference
-
-
-@right("clinic.first_difference")
-def first_difference_of_allclose(mine, theirs):
-    same = [np.allclose(a, b, rtol=0, atol=1e-4) for a, b in zip(mine, theirs, strict=True)]
-    return same.index(False) if False in same else -1
 
 
 @right("clinic.first_difference")
@@ -214,11 +158,6 @@ def first_difference_with_a_share(mine, theirs):
     return same.index(False) if False in same else -1
 
 
-@wrong("clinic.first_difference", "should be a single number")
-def first_difference_as_a_list(mine, theirs):
-    return [i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if not np.allclose(a, b, atol=1e-4)]
-
-
 # 7 · clinic.attend
 
 
@@ -226,18 +165,6 @@ def first_difference_as_a_list(mine, theirs):
 def attend_of_torch(q, k, v):
     q, k, v = map(torch.as_tensor, (q, k, v))
     return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-
-
-@right("clinic.attend")
-def attend_by_loop(q, k, v):
-    if q.ndim > 2:
-        return [attend_by_loop(*one) for one in zip(q, k, v, strict=True)]
-    rows = []
-    for t in range(len(q)):
-        scores = [float(q[t] @ k[s]) / math.sqrt(q.shape[1]) for s in range(t + 1)]
-        shares = [math.exp(score - max(scores)) for score in scores]
-        rows.append(sum(share * v[s] for s, share in enumerate(shares)) / sum(shares))
-    return rows
 
 
 @right("clinic.attend")
@@ -275,15 +202,6 @@ def cover_of_sets(caught):
     return chosen
 
 
-@right("clinic.cover")
-def cover_as_an_array(caught):
-    caught, chosen = np.array(caught), []
-    while caught.any():
-        chosen.append(caught.sum(axis=1).argmax())
-        caught[:, caught[chosen[-1]]] = False
-    return np.array(chosen)
-
-
 @wrong("clinic.cover", "before you looked")
 def cover_do_while(caught):
     left, chosen = caught.copy(), []
@@ -292,11 +210,6 @@ def cover_do_while(caught):
         left[:, caught[chosen[-1]]] = False
         if not left.any():
             return chosen
-
-
-@wrong("clinic.cover", "yours is [True, True, True]")
-def cover_of_truth_values(caught):
-    return caught.any(axis=1)
 
 
 # 9 · clinic.diagnose
@@ -339,8 +252,3 @@ def diagnose_by_two_rows(model, ids):
         return "future"
     moved = np.append(np.roll(ids[:-1], 1), ids[-1])
     return "fine" if np.abs(logits[-1] - model(moved)[-1]).max() > 1e-4 else "order"
-
-
-@wrong("clinic.diagnose", "your function should return")
-def diagnose_in_other_words(model, ids):
-    return "Dropout"

@@ -4,6 +4,7 @@ Axes: T positions, K d_head.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from glassformer.scratch.attention import scaled_dot_product_attention
 from glassformer.shapes import Bool, Float
 
 from .forward import complex_attention
-from .slopes import drawn, slopes_case, softmax_rows
+from .slopes import drawn, slopes_case
 from .softmax_backward import softmax_backward
 
 
@@ -38,83 +39,36 @@ head_back = exercise(
 )
 
 
-def _of_head(*lead: int, T: int, S: int, K: int, seed: int = 0) -> tuple[np.ndarray, ...]:
-    return tuple(drawn(*lead, n, K, seed=seed + i) for i, n in enumerate((T, S, S)))
+def _head_case(title: str, T: int, S: int, K: int, *lead: int, **masked: Any) -> None:
+    inputs = (drawn(*lead, n, K, seed=i) for i, n in enumerate((T, S, S)))
+    slopes_case(head_back, title, complex_attention, *inputs, **masked)
 
 
-slopes_case(
-    head_back, "one query, two keys", complex_attention, *_of_head(T=1, S=2, K=3), grad=drawn(1, 3, seed=31)
-)
-slopes_case(
-    head_back, "three queries, five keys", complex_attention, *_of_head(T=3, S=5, K=4, seed=3),
-    grad=drawn(3, 4, seed=32),
+_head_case("one query, two keys", 1, 2, 3)
+_head_case("three queries, five keys", 3, 5, 4)
+_head_case("T, S and K equal", 4, 4, 4)
+_head_case("with a causal mask", 5, 5, 2, mask=np.tri(5, dtype=bool))
+_head_case("a mask that is not causal", 2, 3, 2, mask=np.array([[True, False, True], [False, True, True]]))
+_head_case("three heads at once", 4, 4, 2, 3, mask=np.tri(4, dtype=bool))
+
+_OF_K = "grad_scores.swapaxes(-1, -2) @ q"
+head_back.slip("no root", " / math.sqrt(q.shape[-1])", "")
+head_back.slip("by the width", "math.sqrt(q.shape[-1])", "q.shape[-1]")
+head_back.slip("diagonal", softmax_backward=lambda g, w: g * w * (1 - w))
+head_back.slip("no softmax", softmax_backward=lambda g, w: g)
+head_back.slip("weights alone", softmax_backward=lambda g, w: g * w)
+head_back.slip("weights not turned", "weights.swapaxes(-1, -2) @ grad", "weights @ grad")
+head_back.slip("queries for keys", f"grad_scores @ k, {_OF_K}", f"{_OF_K}, grad_scores @ k")
+head_back.slip("values first", f"grad_scores @ k, {_OF_K}, grad_v", f"grad_v, grad_scores @ k, {_OF_K}")
+head_back.slip("mask forgotten", ", mask=mask", "")
+head_back.slip("zero after", "v, mask=mask)", "v)\n    weights = weights * (True if mask is None else mask)")
+head_back.slip("keys not turned", _OF_K, "grad_scores @ q")
+head_back.slip("root for queries alone", _OF_K, f"{_OF_K} * math.sqrt(q.shape[-1])")
+head_back.slip(
+    "mask upside down", "mask=mask)",  # a row that may see nothing is divided by 0
+    "mask=None if mask is None else ~mask)\n    weights = weights / weights.sum(axis=-1, keepdims=True)",
 )  # fmt: skip
-slopes_case(
-    head_back,
-    "T, S and K equal",
-    complex_attention,
-    *_of_head(T=4, S=4, K=4, seed=6),
-    grad=drawn(4, 4, seed=33),
-)
-slopes_case(
-    head_back, "with a causal mask", complex_attention, *_of_head(T=5, S=5, K=2, seed=9),
-    grad=drawn(5, 2, seed=34), mask=np.tri(5, dtype=bool),
+head_back.slip(
+    "slopes of minus infinity", "    return ",
+    "    if mask is not None:\n        grad_scores = np.where(mask, grad_scores, -np.inf)\n    return ",
 )  # fmt: skip
-slopes_case(
-    head_back, "a mask that is not causal", complex_attention, *_of_head(T=2, S=3, K=2, seed=12),
-    grad=drawn(2, 2, seed=35), mask=np.array([[True, False, True], [False, True, True]]),
-)  # fmt: skip
-slopes_case(
-    head_back, "three heads at once", complex_attention, *_of_head(3, T=4, S=4, K=2, seed=15),
-    grad=drawn(3, 4, 2, seed=36), mask=np.tri(4, dtype=bool),
-)  # fmt: skip
-
-
-def _head_wrong(
-    through=softmax_backward,
-    scale=lambda K: 1 / math.sqrt(K),
-    see=True,
-    turn=True,
-    order=None,
-    late=False,
-    keys=lambda a, q: a.swapaxes(-1, -2) @ q,
-    hidden=None,
-    inverted=False,
-):
-    """A wrong answer: one thing left out or changed."""
-
-    def wrong(grad, q, k, v, *, mask=None):
-        scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
-        if mask is not None and see and not late:
-            scores = np.where(mask ^ inverted, scores, -np.inf)
-        with np.errstate(invalid="ignore"):
-            weights = softmax_rows(scores)
-        if mask is not None and late:
-            weights = weights * mask
-        of_scores = through(grad @ v.swapaxes(-1, -2), weights) * scale(q.shape[-1])
-        if mask is not None and hidden is not None:
-            of_scores = np.where(mask, of_scores, hidden)
-        of_v = (weights.swapaxes(-1, -2) if turn else weights) @ grad
-        with np.errstate(invalid="ignore"):
-            found = of_scores @ k, keys(of_scores, q), of_v
-        return found if order is None else order(*found)
-
-    return wrong
-
-
-head_back.mistake("no root", _head_wrong(scale=lambda K: 1))
-head_back.mistake("by the width", _head_wrong(scale=lambda K: 1 / K))
-head_back.mistake("diagonal", _head_wrong(through=lambda g, w: g * w * (1 - w)))
-head_back.mistake("no softmax", _head_wrong(through=lambda g, w: g))
-head_back.mistake("weights alone", _head_wrong(through=lambda g, w: g * w))
-head_back.mistake("weights not turned", _head_wrong(turn=False))
-head_back.mistake("queries for keys", _head_wrong(order=lambda a, b, c: (b, a, c)))
-head_back.mistake("values first", _head_wrong(order=lambda a, b, c: (c, a, b)))
-head_back.mistake("mask forgotten", _head_wrong(see=False))
-head_back.mistake("zero after", _head_wrong(late=True))
-head_back.mistake("keys not turned", _head_wrong(keys=lambda a, q: a @ q))
-head_back.mistake(
-    "root for queries alone", _head_wrong(keys=lambda a, q: a.swapaxes(-1, -2) @ q * math.sqrt(q.shape[-1]))
-)
-head_back.mistake("mask upside down", _head_wrong(inverted=True))
-head_back.mistake("slopes of minus infinity", _head_wrong(hidden=-np.inf))

@@ -19,7 +19,7 @@ from glassformer.exercises.material import Weights
 from glassformer.shapes import Float
 
 from .feed_forward_backward import feed_forward_backward
-from .forward import NORMS, complex_block
+from .forward import complex_block
 from .layer_norm_backward import layer_norm_backward
 from .multi_head_backward import multi_head_backward
 from .slopes import drawn, expect_gradients, slopes_of
@@ -95,70 +95,40 @@ def _(learner):
     expect(got[0], grad, "grad_x of block_backward(…)", axes="T D")
 
 
-def _block_wrong(
-    around=(True, True),
-    through=(True, True),
-    at_x=False,
-    swapped=False,
-    tail=None,
-    backwards=True,
-    at_output=False,
-    early=False,
-    plain=False,
-):
-    """A wrong answer: one thing left out or changed."""
-
-    def wrong(grad, x, weights, n_heads):
-        names = NORMS[::-1] if swapped else NORMS
-        gains = [[weights[f"{name}.{end}"] for end in ("weight", "bias")] for name in names]
-        matrices: Any = [weights[f"attention.W_{name}.weight"] for name in "qkvo"]
-        maps = [weights[f"feedforward.W_{n}"] for n in ("up.weight", "up.bias", "down.weight", "down.bias")]
-        normed = layer_norm(x, *gains[0])
-        middle = x if at_x else x + multi_head(normed, *matrices, n_heads=n_heads)
-        own, arrived = {}, grad
-
-        def feed(grad):
-            read = middle if plain else layer_norm(middle, *gains[1])
-            back, *found = feed_forward_backward(grad, read, *maps)
-            for n, g in zip(("up.weight", "up.bias", "down.weight", "down.bias"), found, strict=True):
-                own[f"feedforward.W_{n}"] = g
-            read = layer_norm(middle, *gains[1]) if at_output else middle
-            normal, *of = layer_norm_backward(back, read, *gains[1])
-            own.update(zip((f"{names[1]}.weight", f"{names[1]}.bias"), of, strict=True))
-            return (normal if through[1] else back) + (grad if around[1] else 0)
-
-        def attend(grad):
-            back, *found = multi_head_backward(
-                arrived if early else grad, x if plain else normed, *matrices, n_heads=n_heads
-            )
-            own.update(zip((f"attention.W_{n}.weight" for n in "qkvo"), found, strict=True))
-            normal, *of = layer_norm_backward(back, normed if at_output else x, *gains[0])
-            own.update(zip((f"{names[0]}.weight", f"{names[0]}.bias"), of, strict=True))
-            return (normal if through[0] else back) + (grad if around[0] else 0)
-
-        grad = attend(feed(grad)) if backwards else feed(attend(grad))
-        return grad, own if tail is None else tail(own)
-
-    return wrong
-
-
-block_back.mistake("no way around", _block_wrong(around=(False, False)))
-block_back.mistake("one way around", _block_wrong(around=(True, False)))
-block_back.mistake("one way around", _block_wrong(around=(False, True)))
-block_back.mistake("not through the norms", _block_wrong(through=(False, False)))
-block_back.mistake("not through the norms", _block_wrong(through=(True, False)))
-block_back.mistake("not through the norms", _block_wrong(through=(False, True)))
-block_back.mistake("what the norm gave", _block_wrong(at_output=True))
-block_back.mistake("old gradient", _block_wrong(early=True))
-block_back.mistake("not normed", _block_wrong(plain=True))
-block_back.mistake("norm at the door", _block_wrong(at_x=True))
-block_back.mistake("norms swapped", _block_wrong(swapped=True))
-block_back.mistake("forwards", _block_wrong(backwards=False))
-block_back.mistake(
-    "norms forgotten", _block_wrong(tail=lambda own: {n: g for n, g in own.items() if "norm" not in n})
+_NORM = {
+    "second": ("back, *of_second = layer_norm_backward(back", "_, *of_second = layer_norm_backward(back"),
+    "first": ("back, *of_first = layer_norm_backward(back", "_, *of_first = layer_norm_backward(back"),
+}
+_ATTENTION = """\
+    back, *of_matrices = multi_head_backward(grad, normed, *some(*matrices), n_heads=n_heads)
+    back, *of_first = layer_norm_backward(back, x, *some(*first))
+"""
+block_back.slip("no way around", "grad = grad + back", "grad = back", "return grad + back", "return back")
+block_back.slip("one way around", "return grad + back", "return back")
+block_back.slip("one way around", "grad = grad + back", "grad = back")
+block_back.slip("not through the norms", *_NORM["second"], *_NORM["first"])
+block_back.slip("not through the norms", *_NORM["second"])
+block_back.slip("not through the norms", *_NORM["first"])
+block_back.slip("what the norm gave", "(back, middle", "(back, normed_again", "(back, x", "(back, normed")
+block_back.slip(
+    "old gradient",
+    "    grad = grad + back\n", "    old, grad = grad, grad + back\n",
+    "multi_head_backward(grad", "multi_head_backward(old",
+)  # fmt: skip
+block_back.slip("not normed", "(grad, normed_again", "(grad, middle", "(grad, normed,", "(grad, x,")
+block_back.slip(
+    "norm at the door", "middle = x + multi_head(normed, *some(*matrices), n_heads=n_heads)", "middle = x"
 )
-block_back.mistake(
-    "short names",
-    _block_wrong(tail=lambda own: {n.removesuffix(".weight"): g for n, g in own.items()}),
+block_back.slip(
+    "norms swapped", '("norm_attention", "norm_feedforward")', '("norm_feedforward", "norm_attention")'
 )
-block_back.mistake("short names", _block_wrong(tail=lambda own: {f"blocks.0.{n}": g for n, g in own.items()}))
+block_back.slip(
+    "forwards", _ATTENTION, "", "    back, *of_maps", f"{_ATTENTION}    grad = grad + back\n    back, *of_maps",
+    "    grad = grad + back\n    names", "    names",
+)  # fmt: skip
+block_back.slip(
+    "norms forgotten", "*first, *matrices, *second,", "*matrices,",
+    "*of_first, *of_matrices, *of_second,", "*of_matrices,",
+)  # fmt: skip
+block_back.slip("short names", "zip(names", 'zip([n.removesuffix(".weight") for n in names]')
+block_back.slip("short names", "zip(names", 'zip([f"blocks.0.{n}" for n in names]')

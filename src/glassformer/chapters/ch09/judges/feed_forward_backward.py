@@ -10,7 +10,7 @@ from glassformer.scratch.feedforward import gelu
 from glassformer.shapes import Float
 
 from .forward import complex_feed_forward
-from .gelu_slope import gelu_slope, normal_cdf
+from .gelu_slope import gelu_slope
 from .linear_backward import linear_backward
 from .slopes import drawn, slopes_case
 
@@ -39,11 +39,11 @@ feed_back = exercise(
 )
 
 
-def _of_feed(T: int, D: int, F: int, seed: int = 0) -> tuple[np.ndarray, ...]:
-    return (
-        drawn(T, D, seed=seed), drawn(D, F, seed=seed + 1), drawn(F, seed=seed + 2),
-        drawn(F, D, seed=seed + 3), drawn(D, seed=seed + 4),
-    )  # fmt: skip
+def _feed_case(title: str, T: int, D: int, F: int) -> None:
+    shapes = (T, D), (D, F), (F,), (F, D), (D,)
+    slopes_case(
+        feed_back, title, complex_feed_forward, *(drawn(*one, seed=i) for i, one in enumerate(shapes))
+    )
 
 
 feed_back.case(
@@ -51,46 +51,19 @@ feed_back.case(
     np.array([[1.0]]), np.array([[1.0]]), np.array([[1.0]]), np.array([0.0]), np.array([[2.0]]), np.array([0.0]),
     want=[2 * 1.0833154705876863], part="grad_b_up",
 )  # fmt: skip
-slopes_case(
-    feed_back,
-    "one position, three neurons",
-    complex_feed_forward,
-    *_of_feed(1, 2, 3),
-    grad=drawn(1, 2, seed=21),
+_feed_case("one position, three neurons", 1, 2, 3)
+_feed_case("five positions share the weights", 5, 4, 7)
+_feed_case("T, D and F equal", 4, 4, 4)
+
+feed_back.slip("no slope", " * gelu_slope(up)", "")
+feed_back.slip("slope behind", "gelu_slope(up)", "gelu_slope(gelu(up))")
+feed_back.slip("of relu", "gelu_slope(up)", "(up > 0)")
+feed_back.slip("gelu for its slope", "gelu_slope(up)", "gelu(up)")
+feed_back.slip("slope not for x", "return ", "grad_x = grad_wide @ W_up.T\n    return ")
+feed_back.slip("bias forgotten", "gelu_slope(up)", "gelu_slope(x @ W_up)")
+feed_back.slip("before the bend", "linear_backward(grad, gelu(up)", "linear_backward(grad, up")
+feed_back.slip("mean over positions", ".sum(axis=0)", ".mean(axis=0)")
+feed_back.slip("not summed", ".sum(axis=0)", "")
+feed_back.slip(
+    "order", "return grad_x, grad_W_up", "return grad_W_up", "grad.sum(axis=0)", "grad.sum(axis=0), grad_x"
 )
-slopes_case(
-    feed_back,
-    "five positions share the weights",
-    complex_feed_forward,
-    *_of_feed(5, 4, 7),
-    grad=drawn(5, 4, seed=22),
-)
-slopes_case(
-    feed_back, "T, D and F equal", complex_feed_forward, *_of_feed(4, 4, 4, seed=5), grad=drawn(4, 4, seed=23)
-)
-
-
-def _feed_wrong(
-    slope=gelu_slope, biased=True, over=np.sum, wide=lambda up: up * normal_cdf(up), into_x=True, order=None
-):
-    def wrong(grad, x, W_up, b_up, W_down, b_down):
-        up = x @ W_up + b_up
-        bent = slope(up if biased else x @ W_up)
-        grad_up = grad @ W_down.T * bent
-        back = (grad_up if into_x else grad @ W_down.T) @ W_up.T
-        found = back, x.T @ grad_up, over(grad_up, axis=0), wide(up).T @ grad, over(grad, axis=0)
-        return found if order is None else order(found)
-
-    return wrong
-
-
-feed_back.mistake("no slope", _feed_wrong(slope=np.ones_like))
-feed_back.mistake("slope behind", _feed_wrong(slope=lambda up: gelu_slope(up * normal_cdf(up))))
-feed_back.mistake("of relu", _feed_wrong(slope=lambda up: (up > 0) * 1.0))
-feed_back.mistake("gelu for its slope", _feed_wrong(slope=lambda up: up * normal_cdf(up)))
-feed_back.mistake("slope not for x", _feed_wrong(into_x=False))
-feed_back.mistake("bias forgotten", _feed_wrong(biased=False))
-feed_back.mistake("before the bend", _feed_wrong(wide=lambda up: up))
-feed_back.mistake("mean over positions", _feed_wrong(over=np.mean))
-feed_back.mistake("not summed", _feed_wrong(over=lambda a, axis: a))
-feed_back.mistake("order", _feed_wrong(order=lambda f: (f[1], f[2], f[3], f[4], f[0])))

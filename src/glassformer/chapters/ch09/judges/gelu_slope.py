@@ -29,29 +29,19 @@ bend.case(
 )  # fmt: skip
 
 
-def normal_cdf(x):
-    """Returns Φ(x)."""
-    return (1 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2))) / 2
-
-
-def _bell(x):
-    return np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
-
-
 def _tanh_slope(x):
     u = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
     t = np.tanh(u)
     return (1 + t) / 2 + x / 2 * (1 - t**2) * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
 
 
-bend.mistake("share alone", normal_cdf)
-bend.mistake("x forgotten", lambda x: normal_cdf(x) + _bell(x))
-bend.mistake("bell alone", lambda x: x * _bell(x))
-bend.mistake("gelu itself", lambda x: x * normal_cdf(x))
-bend.mistake("no root", lambda x: normal_cdf(x) + x * np.exp(-(x**2) / 2))
-bend.mistake(
-    "not halved", lambda x: normal_cdf(x) + x * np.exp(-np.minimum(x**2, 700)) / math.sqrt(2 * math.pi)
-)
+_BELL = "np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)"
+bend.slip("share alone", f" + x * {_BELL}", "")
+bend.slip("x forgotten", "+ x * ", "+ ")
+bend.slip("bell alone", "return below + ", "return ")
+bend.slip("gelu itself", f"below + x * {_BELL}", "x * below")
+bend.slip("no root", " / math.sqrt(2 * math.pi)", "")
+bend.slip("not halved", "-(x**2) / 2", "-np.minimum(x**2, 700)")
 bend.mistake("tanh", _tanh_slope)
 bend.mistake("step", lambda x: (x > 0) * 1.0)
-bend.mistake("erf of x", lambda x: (1 + np.vectorize(math.erf, otypes=[float])(x)) / 2 + x * _bell(x))
+bend.slip("erf of x", "x / math.sqrt(2))", "x)")

@@ -10,7 +10,7 @@ import numpy as np
 
 from glassformer.chapters.ch05.judges.layer_norm import layer_norm
 from glassformer.chapters.ch07.judges.block import block
-from glassformer.chapters.ch08.judges.gpt import gpt_weights, weights_of_block
+from glassformer.chapters.ch08.judges.gpt import gpt_weights
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import expect, expect_parts
 from glassformer.exercises.material import Weights
@@ -103,60 +103,18 @@ for _title, _sizes in {
         expect_gradients(got[1], grads, "gradients of gpt_gradients(…)")
 
 
-def _gpt_wrong(
-    lookup="add", head=True, order=reversed, final=True, mean=True, entry=None, tail=None, summed=False, on=0
-):
-    """A wrong answer: one thing left out or changed."""
-
-    def wrong(ids, targets, weights, n_heads):
-        table, places = weights["token_embedding.weight"], weights["decoder.positions.weight"]
-        ends = weights["decoder.norm.weight"], weights["decoder.norm.bias"]
-        n_layers = sum(name.endswith("norm_attention.weight") for name in weights)
-        blocks = [weights_of_block(weights, i) for i in range(n_layers)]
-        stream = [table[ids] + places[: len(ids)]]
-        for own in blocks:
-            stream.append(block(stream[-1], own, n_heads))
-        normed = layer_norm(stream[-1], *ends)
-        logits = normed @ table.T
-        grads = {}
-        of_logits = cross_entropy_backward(logits, targets) * (1 if mean else len(ids))
-        grad = of_logits @ table
-        back, *of_last = layer_norm_backward(grad, stream[-1], *ends)
-        grad = back if final else grad
-        grads |= dict(zip(("decoder.norm.weight", "decoder.norm.bias"), of_last, strict=True))
-        for i in order(range(n_layers)):
-            grad, own = block_backward(grad, stream[0 if entry else i + on], blocks[i], n_heads)
-            grads |= {f"decoder.blocks.{i}.{name}": g for name, g in own.items()}
-        grads["decoder.positions.weight"] = np.zeros_like(places)
-        grads["decoder.positions.weight"][: len(ids)] = grad
-        both = of_logits.T @ normed if head else np.zeros_like(table)
-        if lookup == "add":
-            np.add.at(both, ids, grad)
-        elif lookup == "overwrite":
-            both[ids] += grad
-        grads["token_embedding.weight"] = both
-        loss = cross_entropy(logits, targets) * (len(ids) if summed else 1)
-        return loss, grads if tail is None else tail(grads, len(ids))
-
-    return wrong
-
-
-def _short_table(grads, T):
-    return grads | {"decoder.positions.weight": grads["decoder.positions.weight"][:T]}
-
-
-def _without_positions(grads, T):
-    return {name: g for name, g in grads.items() if name != "decoder.positions.weight"}
-
-
-whole.mistake("head alone", _gpt_wrong(lookup=None))
-whole.mistake("lookup alone", _gpt_wrong(head=False))
-whole.mistake("overwritten", _gpt_wrong(lookup="overwrite"))
-whole.mistake("mean forgotten", _gpt_wrong(mean=False))
-whole.mistake("sum of surprises", _gpt_wrong(summed=True))
-whole.mistake("no final norm", _gpt_wrong(final=False))
-whole.mistake("forwards", _gpt_wrong(order=lambda r: r))
-whole.mistake("first stream again", _gpt_wrong(entry=True))
-whole.mistake("what the block wrote", _gpt_wrong(on=1))
-whole.mistake("short table", _gpt_wrong(tail=_short_table))
-whole.mistake("no positions", _gpt_wrong(tail=_without_positions))
+_LOOKED_UP = 'np.add.at(grads["token_embedding.weight"], ids, grad)'
+whole.slip("head alone", _LOOKED_UP, "pass")
+whole.slip("lookup alone", "grad_head.T.copy()", "np.zeros_like(table)")
+whole.slip("overwritten", _LOOKED_UP, 'grads["token_embedding.weight"][ids] += grad')
+whole.slip("mean forgotten", "backward(logits, targets)", "backward(logits, targets) * len(ids)")
+whole.slip("sum of surprises", "entropy(logits, targets)", "entropy(logits, targets) * len(ids)")
+whole.slip("no final norm", "grad, *of_last", "_, *of_last")
+whole.slip("forwards", "reversed(range(n_layers))", "range(n_layers)")
+whole.slip("first stream again", "stream[i]", "stream[0]")
+whole.slip("what the block wrote", "stream[i]", "stream[i + 1]")
+whole.slip("short table", "np.zeros_like(places)", "np.zeros_like(places[: len(ids)])")
+whole.slip(
+    "no positions",
+    'grads["decoder.positions.weight"][: len(ids)] = grad', 'del grads["decoder.positions.weight"]',
+)  # fmt: skip

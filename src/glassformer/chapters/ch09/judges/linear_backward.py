@@ -35,19 +35,16 @@ def _product(x, W):
     return x @ W
 
 
+slopes_case(linear, "T, D and F all different", _product, drawn(5, 4), drawn(4, 3, seed=1))
 slopes_case(
-    linear, "T, D and F all different", _product, drawn(5, 4), drawn(4, 3, seed=1),
-    grad=drawn(5, 3, seed=2),
+    linear, "T, D and F equal, so that a missing transpose still gives the right shape", _product,
+    drawn(4, 4), drawn(4, 4, seed=1),
 )  # fmt: skip
-slopes_case(
-    linear, "T, D and F equal, so that a missing transpose still gives the right shape", _product, drawn(4, 4),
-    drawn(4, 4, seed=1), grad=drawn(4, 4, seed=2),
-)  # fmt: skip
-linear.mistake("pair", lambda g, x, W: linear_backward(g, x, W)[::-1])
-linear.mistake("W as it stands", lambda g, x, W: (g @ W, x.T @ g))
-linear.mistake("x as it stands", lambda g, x, W: (g @ W.T, x @ g))
-linear.mistake("grad_W turned", lambda g, x, W: (g @ W.T, g.T @ x))
-linear.mistake("mean", lambda g, x, W: (g @ W.T, x.T @ g / len(x)))
-linear.mistake("last position", lambda g, x, W: (g @ W.T, np.outer(x[-1], g[-1])))
-linear.mistake("sums first", lambda g, x, W: (g @ W.T, np.outer(x.sum(axis=0), g.sum(axis=0))))
-linear.mistake("local slopes", lambda g, x, W: (np.ones_like(g) @ W.T, x.T @ np.ones_like(g)))
+linear.slip("pair", "grad @ W.T, x.T @ grad", "x.T @ grad, grad @ W.T")
+linear.slip("W as it stands", "W.T", "W")
+linear.slip("x as it stands", "x.T", "x")
+linear.slip("grad_W turned", "x.T @ grad", "grad.T @ x")
+linear.slip("mean", "x.T @ grad", "x.T @ grad / len(x)")
+linear.slip("last position", "x.T @ grad", "np.outer(x[-1], grad[-1])")
+linear.slip("sums first", "x.T @ grad", "np.outer(x.sum(axis=0), grad.sum(axis=0))")
+linear.slip("local slopes", "return ", "grad = np.ones_like(grad)\n    return ")

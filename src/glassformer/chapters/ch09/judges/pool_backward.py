@@ -35,34 +35,16 @@ pool_back.case(
     np.array([4.0, 0.0]), np.array([[1.0, 2.0], [-1.0, 2.0]]), np.array([0.0, 1.0]),
     want=[[2.0, 2.0], [2.0, -2.0]], part="grad_x",
 )  # fmt: skip
-slopes_case(pool_back, "five positions", _pooled, drawn(5, 3, seed=230), drawn(3, seed=231),
-            grad=drawn(3, seed=232))  # fmt: skip
-slopes_case(pool_back, "as many positions as features", _pooled, drawn(4, 4, seed=233), drawn(4, seed=234),
-            grad=drawn(4, seed=235))  # fmt: skip
-slopes_case(pool_back, "one position: the average is that position", _pooled, drawn(1, 3, seed=236),
-            drawn(3, seed=237), grad=drawn(3, seed=238))  # fmt: skip
+slopes_case(pool_back, "five positions", _pooled, drawn(5, 3), drawn(3, seed=1))
+slopes_case(pool_back, "as many positions as features", _pooled, drawn(4, 4), drawn(4, seed=1))
+slopes_case(pool_back, "one position: the average is that position", _pooled, drawn(1, 3), drawn(3, seed=1))
 
-
-def _pool_wrong(plain=False, uses="both", summed=False, through=None):
-    """A wrong answer: the printed function with some of its bugs, or with others."""
-
-    def wrong(grad, x, w):
-        weights = softmax_rows(x @ w)
-        of_weights = x @ grad
-        middle = of_weights.mean() if plain else weights @ of_weights
-        of_scores = weights * (of_weights - middle) if through is None else through(of_weights, weights)
-        directly, by_scores = np.outer(weights, grad), np.outer(of_scores, w)
-        found = {"both": directly + by_scores, "last": by_scores, "first": directly}[uses]
-        return found, of_scores.sum() * x.sum(axis=0) if summed else of_scores @ x
-
-    return wrong
-
-
-pool_back.mistake("as printed", _pool_wrong(plain=True, uses="last", summed=True))
-pool_back.mistake("plain mean", _pool_wrong(plain=True))
-pool_back.mistake("overwritten", _pool_wrong(uses="last"))
-pool_back.mistake("sums first", _pool_wrong(summed=True))
-pool_back.mistake("average alone", _pool_wrong(uses="first"))
-pool_back.mistake("diagonal", _pool_wrong(through=lambda g, w: g * w * (1 - w)))
-pool_back.mistake("no mean", _pool_wrong(through=lambda g, w: g * w))
-pool_back.mistake("weights forgotten", _pool_wrong(through=lambda g, w: g - w @ g))
+_MEAN, _SUMS_FIRST = "weights @ grad_weights", ("grad_scores @ x", "grad_scores.sum() * x.sum(axis=0)")
+pool_back.slip("as printed", _MEAN, "grad_weights.mean()", "np.outer(weights, grad) + ", "", *_SUMS_FIRST)
+pool_back.slip("plain mean", _MEAN, "grad_weights.mean()")
+pool_back.slip("overwritten", "np.outer(weights, grad) + ", "")
+pool_back.slip("sums first", *_SUMS_FIRST)
+pool_back.slip("average alone", " + np.outer(grad_scores, w)", "")
+pool_back.slip("diagonal", f"(grad_weights - {_MEAN})", "grad_weights * (1 - weights)")
+pool_back.slip("no mean", f" - {_MEAN}", "")
+pool_back.slip("weights forgotten", "weights * (grad", "(grad")

@@ -6,13 +6,13 @@ Squire and Trapp 1998, "Using complex variables to estimate derivatives of real 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from glassformer.exercises.exercise import Exercise
-from glassformer.exercises.expect import Wrong, describe, expect, expect_parts
+from glassformer.exercises.expect import Wrong, describe, expect
 from glassformer.exercises.material import Weights, numbers
 
 
@@ -45,22 +45,15 @@ def softmax_rows(scores: Any) -> np.ndarray:
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def slopes_case(of: Exercise, title: str, forward: Callable, *inputs: Any, grad: Any = None, **options: Any):
-    """Adds a check: the gradients of these inputs are right. Without `grad`, `forward` returns a scalar."""
-    wanted = cache(lambda: slopes_of(partial(forward, **options), inputs, grad))
-    given = inputs if grad is None else (grad, *inputs)
+def slopes_case(of: Exercise, title: str, forward: Callable, *inputs: Any, **options: Any) -> None:
+    """Adds a check: with some gradient of what `forward` returns, the gradients of these inputs are right."""
+    grad = drawn(*forward(*inputs, **options).shape, seed=99)
 
-    @of.check(title)
-    def _(learner):
-        got, what = learner(*given, **options), of.reference.__name__
-        if not of.parts:
-            expect(got, wanted()[0], f"{what}(…)", axes=of.letters)
-            return
-        axes = of.axes or [""] * len(of.parts)
-        for name, value, want, letters in zip(
-            of.parts, expect_parts(got, of.parts), wanted(), axes, strict=True
-        ):
-            expect(value, want, f"{name} of {what}(…)", axes=letters)
+    def want(grad: np.ndarray, *inputs: Any, **options: Any) -> Any:
+        found = slopes_of(partial(forward, **options), inputs, grad)
+        return found if of.parts else found[0]
+
+    of.case(title, grad, *inputs, want=want, what=f"{of.reference.__name__}(…)", **options)
 
 
 def expect_gradients(got: Any, want: Weights, what: str) -> None:

@@ -41,35 +41,23 @@ flow.case("and without residual paths", _g, _A, residual=False, want=_A[0] @ (_A
 flow.case("no sublayers", _g, np.zeros((0, 4, 4)), want=_g)
 _small = np.full((40, 1, 1), 0.1)
 flow.case(
-    "forty sublayers of 0.1: each multiplies by 1.1",
-    np.array([1.0]),
-    _small,
-    want=[1.1**40],
+    "forty sublayers of 0.1: each multiplies by 1.1", np.array([1.0]), _small, want=[1.1**40],
     being="1.1 to the 40th",
-)
+)  # fmt: skip
 
 
-def _flow_wrong(order=lambda m: m[::-1], turn=True, keep=None):
-    def wrong(grad, matrices, *, residual=True):
-        for A in order(matrices):
-            grad = grad * (residual if keep is None else keep) + grad @ (A.T if turn else A)
-        return grad
-
-    return wrong
-
-
-flow.mistake("not turned", _flow_wrong(turn=False))
-flow.mistake("forwards", _flow_wrong(order=lambda m: m))
-flow.mistake("always around", _flow_wrong(keep=True))
-flow.mistake("never around", _flow_wrong(keep=False))
-
-
-@flow.mistake("around all at once")
-def _(grad, matrices, *, residual=True):
-    through = stream_gradient(grad, matrices, residual=False)
-    return grad + through if residual else through
-
-
-@flow.mistake("each by itself")
-def _(grad, matrices, *, residual=True):
-    return grad * residual + sum((grad @ A.T for A in matrices), np.zeros_like(grad))
+flow.slip("not turned", "A.T", "A")
+flow.slip("forwards", "[::-1]", "")
+flow.slip("always around", "grad * residual", "grad")
+flow.slip("never around", "grad * residual + ", "")
+flow.slip(
+    "around all at once",
+    "    for", "    beginning = grad * residual\n    for",
+    "grad * residual + grad", "grad",
+    "return grad", "return grad + beginning",
+)  # fmt: skip
+flow.slip(
+    "each by itself",
+    "    for", "    arrived = grad\n    grad = grad * residual\n    for",
+    "grad * residual + grad @ A.T", "grad + arrived @ A.T",
+)  # fmt: skip

@@ -70,40 +70,17 @@ for _title, _sizes in {
         expect(got[1], grad_scale, "grad_scale of tied_gradients(…)")
 
 
-def _tied_wrong(
-    head=lambda g, x, E, s: s * g.T @ x,
-    back=lambda g, x, E, s: s * g @ E,
-    lookup="add",
-    of_scale=lambda g, plain, s: (g * plain).sum(),
-    mean=True,
-    scaled=True,
-):
-    """A wrong answer: one thing left out or changed."""
-
-    def wrong(ids, targets, E, scale):
-        x = E[ids]
-        plain = x @ E.T
-        grad = cross_entropy_backward(scale * plain if scaled else plain, targets) * (1 if mean else len(ids))
-        grad_E = head(grad, x, E, scale)
-        if lookup == "add":
-            np.add.at(grad_E, ids, back(grad, x, E, scale))
-        elif lookup == "overwrite":
-            grad_E[ids] += back(grad, x, E, scale)
-        return grad_E, of_scale(grad, plain, scale)
-
-    return wrong
-
-
-tied.mistake("head alone", _tied_wrong(lookup=None))
-tied.mistake("lookup alone", _tied_wrong(head=lambda g, x, E, s: np.zeros_like(E)))
-tied.mistake("overwritten", _tied_wrong(lookup="overwrite"))
-tied.mistake("scale forgotten", _tied_wrong(head=lambda g, x, E, s: g.T @ x, back=lambda g, x, E, s: g @ E))
-tied.mistake("scale in one use", _tied_wrong(head=lambda g, x, E, s: g.T @ x))
-tied.mistake("scale in one use", _tied_wrong(back=lambda g, x, E, s: g @ E))
-tied.mistake("softmax without the scale", _tied_wrong(scaled=False))
-tied.mistake("mean forgotten", _tied_wrong(mean=False))
-tied.mistake("slopes alone", _tied_wrong(of_scale=lambda g, plain, s: g.sum()))
-tied.mistake("scaled logits", _tied_wrong(of_scale=lambda g, plain, s: s * (g * plain).sum()))
-tied.mistake("scale averaged", _tied_wrong(of_scale=lambda g, plain, s: (g * plain).sum() / len(g)))
-tied.mistake("not summed", _tied_wrong(of_scale=lambda g, plain, s: g * plain))
-tied.mistake("not summed", _tied_wrong(of_scale=lambda g, plain, s: (g * plain).sum(axis=-1)))
+_HEAD, _LOOKUP = "scale * grad.T @ x", "np.add.at(grad_E, ids, scale * grad @ E)"
+tied.slip("head alone", _LOOKUP, "pass")
+tied.slip("lookup alone", _HEAD, "np.zeros_like(E)")
+tied.slip("overwritten", _LOOKUP, "grad_E[ids] += scale * grad @ E")
+tied.slip("scale forgotten", _HEAD, "grad.T @ x", "scale * grad @ E", "grad @ E")
+tied.slip("scale in one use", _HEAD, "grad.T @ x")
+tied.slip("scale in one use", "scale * grad @ E", "grad @ E")
+tied.slip("softmax without the scale", "backward(scale * plain", "backward(plain")
+tied.slip("mean forgotten", "plain, targets)", "plain, targets) * len(ids)")
+tied.slip("slopes alone", "(grad * plain).sum()", "grad.sum()")
+tied.slip("scaled logits", "(grad * plain).sum()", "scale * (grad * plain).sum()")
+tied.slip("scale averaged", "(grad * plain).sum()", "(grad * plain).sum() / len(ids)")
+tied.slip("not summed", "(grad * plain).sum()", "grad * plain")
+tied.slip("not summed", "(grad * plain).sum()", "(grad * plain).sum(axis=-1)")

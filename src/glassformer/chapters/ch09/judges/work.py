@@ -22,22 +22,12 @@ counted.case("up and down again", 128, [(24, 96), (96, 24)], want=(589_824, 884_
 counted.case("one position", 1, [(2, 7), (7, 3), (3, 11)], want=(68, 122, 69 * 68))
 
 
-def _counted_wrong(back=lambda e: 2 * sum(e) - e[0], nudged=lambda n: 1 + n, forward=sum, weights=None):
-    def wrong(T, sizes):
-        each = [T * a * b for a, b in sizes]
-        n = sum(a * b for a, b in sizes) if weights is None else weights(sizes)
-        return forward(each), back(each), nudged(n) * forward(each)
-
-    return wrong
-
-
-counted.mistake("first input, too", _counted_wrong(back=lambda e: 2 * sum(e)))
-counted.mistake("as much as forward", _counted_wrong(back=sum))
-counted.mistake("last input left out", _counted_wrong(back=lambda e: 2 * sum(e) - e[-1]))
-counted.mistake("no first run", _counted_wrong(nudged=lambda n: n))
-counted.mistake("both sides", _counted_wrong(nudged=lambda n: 2 * n))
-counted.mistake(
-    "operations", _counted_wrong(forward=lambda e: 2 * sum(e), back=lambda e: 4 * sum(e) - 2 * e[0])
-)
-counted.mistake("one position", lambda T, sizes: work(1, sizes))
-counted.mistake("biases", _counted_wrong(weights=lambda sizes: sum((a + 1) * b for a, b in sizes)))
+_BACK = "2 * sum(each) - each[0]"
+counted.slip("first input, too", " - each[0]", "")
+counted.slip("as much as forward", _BACK, "sum(each)")
+counted.slip("last input left out", "each[0]", "each[-1]")
+counted.slip("no first run", "1 + n_weights", "n_weights")
+counted.slip("both sides", "1 + n_weights", "2 * n_weights")
+counted.slip("operations", "T * n_in", "2 * T * n_in")
+counted.slip("one position", "each = ", "T = 1\n    each = ")
+counted.slip("biases", "sum(n_in * n_out for", "sum((n_in + 1) * n_out for")

@@ -17,17 +17,13 @@ added = exercise("training.accumulated", accumulated)
 
 _two = np.array([1.0, -2.0]), np.array([3.0, 6.0])
 added.case(
-    "two equal pieces: the mean",
-    [(_two[0], 5), (_two[1], 5)],
-    want=[2.0, 2.0],
+    "two equal pieces: the mean", [(_two[0], 5), (_two[1], 5)], want=[2.0, 2.0],
     what="accumulated of two pieces of 5 targets,",
-)
+)  # fmt: skip
 added.case(
-    "a piece with three times as many targets has three times the weight",
-    [(_two[0], 3), (_two[1], 1)],
-    want=[1.5, 0.0],
-    what="accumulated from two pieces, with 3 targets and 1 target,",
-)
+    "a piece with three times as many targets has three times the weight", [(_two[0], 3), (_two[1], 1)],
+    want=[1.5, 0.0], what="accumulated from two pieces, with 3 targets and 1 target,",
+)  # fmt: skip
 added.case("one piece is the batch", [(_two[1], 7)], want=[3.0, 6.0], what="accumulated of one piece,")
 added.case(
     "a matrix, and three pieces, one of which is only padding",

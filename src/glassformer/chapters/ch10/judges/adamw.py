@@ -101,57 +101,32 @@ _adamw_case("the same as PyTorch's at the seventh step", 7)
 _adamw_case("different values for every setting", 4, betas=(0.8, 0.99), eps=0.1, decay=0.5, rate=0.2)
 
 
-def _adam(
-    means=lambda m, g, b: b * m + (1 - b) * g,
-    squares=lambda v, g, b: b * v + (1 - b) * g**2,
-    correct=lambda one, b, t: one / (1 - b**t),
-    move=lambda mean, square, eps: mean / (np.sqrt(square) + eps),
-    shrink=lambda w, rate, decay: w - rate * decay * w,
-    sees=lambda g, w, decay: g,
-    sign=1,
-    keeps=lambda m, v, mean, square: (m, v),
-    order=lambda betas: betas,
-    corrects=lambda betas: betas,
-    late=False,
-):
-    """A wrong answer: one line changed."""
-
-    def wrong(weight, grad, m, v, step, rate, betas=(0.9, 0.95), eps=1e-8, decay=0.1):
-        betas, grad = order(betas), sees(grad, weight, decay)
-        m, v = means(m, grad, betas[0]), squares(v, grad, betas[1])
-        one, other = corrects(betas)
-        mean, square = correct(m, one, step), correct(v, other, step)
-        moved = sign * rate * move(mean, square, eps)
-        weight = shrink(weight - moved, rate, decay) if late else shrink(weight, rate, decay) - moved
-        return weight, *keeps(m, v, mean, square)
-
-    return wrong
-
-
-stepped.mistake("no correction", _adam(correct=lambda one, b, t: one))
-stepped.mistake("one too many", _adam(correct=lambda one, b, t: one / (1 - b ** (t + 1))))
-stepped.mistake("decay in the gradient", _adam(sees=lambda g, w, d: g + d * w, shrink=lambda w, rate, d: w))
-stepped.mistake("decay without the rate", _adam(shrink=lambda w, rate, d: w - d * w))
-stepped.mistake("no decay", _adam(shrink=lambda w, rate, d: w))
-stepped.mistake("decay adds", _adam(shrink=lambda w, rate, d: w + rate * d * w))
-stepped.mistake("decay last", _adam(late=True))
-stepped.mistake("corrections swapped", _adam(corrects=lambda betas: betas[::-1]))
-
-
-@stepped.mistake("times the step")
-def _(*args: Any, **given: Any):
-    with np.errstate(invalid="ignore"):
-        return _adam(correct=lambda one, b, t: one / (1 - b * t))(*args, **given)
-
-
-stepped.mistake("eps inside", _adam(move=lambda mean, square, eps: mean / np.sqrt(square + eps)))
-stepped.mistake("no root", _adam(move=lambda mean, square, eps: mean / (square + eps)))
-stepped.mistake("no squares", _adam(move=lambda mean, square, eps: mean))
-stepped.mistake("uphill", _adam(sign=-1))
-stepped.mistake("sum", _adam(means=lambda m, g, b: b * m + g))
-stepped.mistake("swapped shares", _adam(means=lambda m, g, b: (1 - b) * m + b * g))
-stepped.mistake("swapped shares", _adam(squares=lambda v, g, b: (1 - b) * v + b * g**2))
-stepped.mistake("betas swapped", _adam(order=lambda betas: betas[::-1]))
-stepped.mistake("not squared", _adam(squares=lambda v, g, b: b * v + (1 - b) * abs(g)))
-stepped.mistake("corrected kept", _adam(keeps=lambda m, v, mean, square: (mean, square)))
-stepped.mistake("fixed betas", _adam(order=lambda betas: (0.9, 0.95)))
+_MEAN = "betas[0] * m + (1 - betas[0]) * grad"
+_SQUARE = "betas[1] * v + (1 - betas[1]) * grad**2"
+_MOVED = "rate * mean / (np.sqrt(square) + eps)"
+stepped.slip("no correction", " / (1 - betas[0] ** step)", "", " / (1 - betas[1] ** step)", "")
+stepped.slip("one too many", "** step", "** (step + 1)")
+stepped.slip(
+    "decay in the gradient", " - rate * decay * weight", "",
+    "    m = ", "    grad = grad + decay * weight\n    m = ",
+)  # fmt: skip
+stepped.slip("decay without the rate", "rate * decay", "decay")
+stepped.slip("no decay", " - rate * decay * weight", "")
+stepped.slip("decay adds", "- rate * decay", "+ rate * decay")
+stepped.slip(
+    "decay last", "weight - rate * decay * weight", "weight",
+    f"weight - {_MOVED}", f"(weight - {_MOVED}) * (1 - rate * decay)",
+)  # fmt: skip
+stepped.slip("corrections swapped", "[0] ** step), v / (1 - betas[1]", "[1] ** step), v / (1 - betas[0]")
+stepped.slip("times the step", "** step", "* step")
+stepped.slip("eps inside", "(np.sqrt(square) + eps)", "np.sqrt(square + eps)")
+stepped.slip("no root", "np.sqrt(square)", "square")
+stepped.slip("no squares", " / (np.sqrt(square) + eps)", "")
+stepped.slip("uphill", f"weight - {_MOVED}", f"weight + {_MOVED}")
+stepped.slip("sum", "(1 - betas[0]) * grad", "grad")
+stepped.slip("swapped shares", _MEAN, "(1 - betas[0]) * m + betas[0] * grad")
+stepped.slip("swapped shares", _SQUARE, "(1 - betas[1]) * v + betas[1] * grad**2")
+stepped.slip("betas swapped", "    m = ", "    betas = betas[::-1]\n    m = ")
+stepped.slip("not squared", "grad**2", "abs(grad)")
+stepped.slip("corrected kept", "eps), m, v", "eps), mean, square")
+stepped.slip("fixed betas", "    m = ", "    betas = 0.9, 0.95\n    m = ")

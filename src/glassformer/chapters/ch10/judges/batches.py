@@ -121,48 +121,23 @@ def _(batches):
     expect(bool((first == second).all()), False, "whether the second batch is the first again")
 
 
-def _batching(
-    shift=1, starts=lambda g, n, size: g.integers(n, size=size), spread=0, once=False, turned=False
-):
-    """A wrong answer: one choice changed."""
-
-    def wrong(ids, size, length, generator):
-        while True:
-            chosen = starts(generator, len(ids) - length + spread, size)
-            places = np.asarray(chosen)[:, None] + np.arange(length)
-            inputs, targets = ids[places], ids[np.minimum(places + shift, len(ids) - 1)]
-            yield (inputs.T, targets.T) if turned else (inputs, targets)
-            if once:
-                return
-
-    return wrong
-
-
-batched.mistake("not shifted", _batching(shift=0))
-batched.mistake("shifted twice", _batching(shift=2))
-batched.mistake("shifted back", _batching(shift=-1))
-batched.mistake("one batch", _batching(once=True))
-batched.mistake("turned", _batching(turned=True))
-batched.mistake("last start", _batching(spread=-1))
-batched.mistake(
-    "crowd at the end", _batching(starts=lambda g, n, size: np.minimum(g.integers(n + 6, size=size), n - 1))
+_STARTS, _TARGETS = "generator.integers(len(ids) - length, size=size)", "windows[:, 1:]"
+batched.slip("not shifted", _TARGETS, "windows[:, :-1]")
+batched.slip(
+    "shifted twice", _TARGETS, "ids[np.minimum(starts[:, None] + np.arange(length) + 2, len(ids) - 1)]"
 )
-batched.mistake("one window", _batching(starts=lambda g, n, size: np.full(size, g.integers(n))))
-batched.mistake(
-    "own seed", _batching(starts=lambda g, n, size: np.random.default_rng(0).integers(n, size=size))
-)
-
-
-@batched.mistake("one window")
-def _(ids, size, length, generator):
-    while True:
-        start = generator.integers(len(ids) - length)
-        window = np.stack([ids[start : start + length + 1]] * size)
-        yield window[:, :-1], window[:, 1:]
-
-
-@batched.mistake("random ids")
-def _(ids, size, length, generator):
-    while True:
-        places = generator.integers(len(ids) - 1, size=(size, length))
-        yield ids[places], ids[places + 1]
+batched.slip("shifted back", _TARGETS, "ids[starts[:, None] + np.arange(length) - 1]")
+batched.slip("one batch", "while True", "for _ in range(1)")
+batched.slip("turned", "windows[:, :-1], windows[:, 1:]", "windows.T[:-1], windows.T[1:]")
+batched.slip("last start", "len(ids) - length", "len(ids) - length - 1")
+batched.slip(
+    "crowd at the end",
+    _STARTS, "np.minimum(generator.integers(len(ids) - length + 6, size=size), len(ids) - length - 1)",
+)  # fmt: skip
+batched.slip("one window", _STARTS, "np.full(size, generator.integers(len(ids) - length))")
+batched.slip("own seed", "generator.integers", "np.random.default_rng(0).integers")
+batched.slip(
+    "random ids", _STARTS, "generator.integers(len(ids) - 1, size=(size, length))",
+    "starts[:, None] + np.arange(length + 1)", "starts",
+    "windows[:, :-1], windows[:, 1:]", "windows, ids[starts + 1]",
+)  # fmt: skip

@@ -51,43 +51,15 @@ _clip_case(
 _clip_case("a gradient of zeros", {"a": np.zeros(3)}, 1.0, {"a": np.zeros(3)}, 0.0)
 
 
-def _length(gradients):
-    return math.sqrt(sum(float((g * g).sum()) for g in gradients.values()))
-
-
-def _clipping(factor, norm=_length, gives=lambda before, after: _length(before)):
-    """A wrong answer: another factor for each gradient."""
-
-    def wrong(gradients, max_norm):
-        after = {
-            name: g * factor(g, norm(gradients), max_norm, max(_length({"": g}), 1e-9))
-            for name, g in gradients.items()
-        }
-        return after, gives(gradients, after)
-
-    return wrong
-
-
-def _at_most(g, whole, limit, own):
-    return min(1.0, limit / (whole + 1e-6))
-
-
-clipped.mistake("each alone", _clipping(lambda g, whole, limit, own: min(1.0, limit / own)))
-clipped.mistake("always", _clipping(lambda g, whole, limit, own: limit / (whole + 1e-6)))
-clipped.mistake("not at all", _clipping(lambda g, whole, limit, own: 1.0))
-clipped.mistake("squared", _clipping(_at_most, norm=lambda g: _length(g) ** 2))
-clipped.mistake(
-    "squared", _clipping(_at_most, lambda g: _length(g) ** 2, lambda before, after: _length(before) ** 2)
-)
-clipped.mistake("length given", _clipping(_at_most, gives=lambda before, after: _length(before) ** 2))
-clipped.mistake("length after", _clipping(_at_most, gives=lambda before, after: _length(after)))
-clipped.mistake("largest", _clipping(_at_most, norm=lambda g: max(abs(one).max() for one in g.values())))
-clipped.mistake(
-    "sum of lengths", _clipping(_at_most, norm=lambda g: sum(_length({"": one}) for one in g.values()))
-)
-clipped.mistake("to nothing", _clipping(lambda g, whole, limit, own: float(whole <= limit)))
-
-
-@clipped.mistake("number by number")
-def _(gradients, max_norm):
-    return {name: np.clip(g, -max_norm, max_norm) for name, g in gradients.items()}, _length(gradients)
+_FACTOR = "min(1.0, max_norm / (norm + 1e-6))"
+clipped.slip("each alone", "g * factor", "g * min(1.0, max_norm / max(np.linalg.norm(g), 1e-9))")
+clipped.slip("always", _FACTOR, "max_norm / (norm + 1e-6)")
+clipped.slip("not at all", _FACTOR, "1.0")
+clipped.slip("squared", "(norm + 1e-6)", "(norm**2 + 1e-6)")
+clipped.slip("squared", "math.sqrt", "")
+clipped.slip("length given", "}, norm", "}, norm**2")
+clipped.slip("length after", "}, norm", "}, norm * factor")
+clipped.slip("largest", "(norm + 1e-6)", "(max(abs(g).max() for g in gradients.values()) + 1e-6)")
+clipped.slip("sum of lengths", "(norm + 1e-6)", "(sum(map(np.linalg.norm, gradients.values())) + 1e-6)")
+clipped.slip("to nothing", _FACTOR, "float(norm <= max_norm)")
+clipped.slip("number by number", "g * factor", "np.clip(g, -max_norm, max_norm)")

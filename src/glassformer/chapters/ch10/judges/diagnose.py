@@ -1,6 +1,7 @@
 """Judges "What is wrong with this run?" (chapter 10): what a few numbers of a run reveal about it."""
 
 import math
+import re
 
 from glassformer.exercises.catalogue import exercise
 
@@ -53,42 +54,17 @@ judged.also(4.2, 0.02, 3.4, 0.3, 65, 3.35, want=TARGETS)
 judged.also(4.2, 0.02, 0.05, 0.45, 65, 3.35, want=LEAK)
 
 
-def _judging(
-    begins=lambda first, V: first > math.log(V) + 0.5,
-    stuck=lambda training, unigram: training > unigram - 0.05,
-    good=lambda training, validation: validation < 0.5,
-    apart=lambda training, validation: validation > training + 0.3,
-    order=(START, BROKEN, TARGETS, LEAK, OVERFIT),
-    by_heart=lambda one_batch: one_batch > 0.1,
-):
-    """A wrong answer: one rule changed."""
-
-    def wrong(first, one_batch, training, validation, vocab_size, unigram):
-        says = {
-            START: begins(first, vocab_size),
-            BROKEN: by_heart(one_batch),
-            TARGETS: stuck(training, unigram),
-            LEAK: good(training, validation),
-            OVERFIT: apart(training, validation),
-        }
-        return next((name for name in order if says[name]), FINE)
-
-    return wrong
-
-
-judged.mistake("fixed start", _judging(begins=lambda first, V: first > math.log(65) + 0.5))
-judged.mistake("exact start", _judging(begins=lambda first, V: first > math.log(V)))
-judged.mistake("log2", _judging(begins=lambda first, V: first > math.log2(V) + 0.5))
-judged.mistake("fixed unigram", _judging(stuck=lambda training, unigram: training > 3.3))
-judged.mistake("training leak", _judging(good=lambda training, validation: training < 0.5))
-judged.mistake("any gap", _judging(apart=lambda training, validation: validation > training))
-judged.mistake("order", _judging(order=(OVERFIT, LEAK, TARGETS, BROKEN, START)))
-judged.mistake("order", _judging(order=(BROKEN, START, TARGETS, LEAK, OVERFIT)))
-judged.mistake("order", _judging(order=(START, BROKEN, OVERFIT, TARGETS, LEAK)))
-judged.mistake("order", _judging(order=(START, BROKEN, LEAK, TARGETS, OVERFIT)))
-judged.mistake("order", _judging(order=(START, BROKEN, TARGETS, OVERFIT, LEAK)))
-judged.mistake("both sides", _judging(begins=lambda first, V: abs(first - math.log(V)) > 0.5))
-judged.mistake("lenient", _judging(by_heart=lambda one_batch: one_batch > 1))
-judged.mistake("a share", _judging(apart=lambda training, validation: validation > 1.3 * training))
-judged.mistake("above the line", _judging(stuck=lambda training, unigram: training > unigram + 0.05))
-judged.mistake("gap turned", _judging(apart=lambda training, validation: training > validation + 0.3))
+judged.slip("fixed start", "math.log(vocab_size)", "math.log(65)")
+judged.slip("exact start", "math.log(vocab_size) + 0.5", "math.log(vocab_size)")
+judged.slip("log2", "math.log", "math.log2")
+judged.slip("fixed unigram", "unigram - 0.05", "3.3")
+judged.slip("training leak", "validation < 0.5", "training < 0.5")
+judged.slip("any gap", "training + 0.3", "training")
+_RULES = re.findall(r"    if .*\n.*\n", judged.answer)  # start, broken, targets, leak, overfitting
+for _order in ((4, 3, 2, 1, 0), (1, 0, 2, 3, 4), (0, 1, 4, 2, 3), (0, 1, 3, 2, 4), (0, 1, 2, 4, 3)):
+    judged.slip("order", "".join(_RULES), "".join(_RULES[i] for i in _order))
+judged.slip("both sides", "first > math.log(vocab_size) + 0.5", "abs(first - math.log(vocab_size)) > 0.5")
+judged.slip("lenient", "one_batch > 0.1", "one_batch > 1")
+judged.slip("a share", "training + 0.3", "1.3 * training")
+judged.slip("above the line", "unigram - 0.05", "unigram + 0.05")
+judged.slip("gap turned", "validation > training", "training > validation")

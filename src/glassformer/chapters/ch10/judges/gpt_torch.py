@@ -5,7 +5,6 @@ The same GPT in PyTorch, which computes the gradients by itself.
 Axes: T positions, V vocabulary.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -100,74 +99,19 @@ def _(gpt_torch):
         expect(grad, want[name], f"the gradient of {name}")
 
 
-def _gpt_of_torch(
-    gelu=lambda x: 0.5 * x * (1 + (x / math.sqrt(2)).erf()),
-    scale=lambda K: math.sqrt(K),
-    causal=True,
-    table=lambda one: one,
-    stream=lambda x: x,
-    end=lambda x: x,
-    heads=lambda y, H: y.reshape(len(y), H, -1).transpose(0, 1),
-    merged=lambda y: y.transpose(0, 1).reshape(y.shape[1], -1),
-    final=True,
-    add=True,
-    places=True,
-    biases=True,
-):
-    """A wrong answer: one choice changed."""
-
-    def norm(x, w, name):
-        centred = x - x.mean(-1, keepdim=True)
-        return (
-            centred / (centred.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * w[f"{name}.weight"]
-            + w[f"{name}.bias"]
-        )
-
-    def wrong(ids, weights, n_heads):
-        E = weights["token_embedding.weight"]
-        x = table(E)[ids]
-        if places:
-            x = x + weights["decoder.positions.weight"][: len(ids)]
-        i = 0
-        while f"decoder.blocks.{i}.attention.W_q.weight" in weights:
-            at = f"decoder.blocks.{i}."
-            w = {name[len(at) :]: one for name, one in weights.items() if name.startswith(at)}
-            normed = norm(x, w, "norm_attention")
-            q, k, v = (heads(normed @ w[f"attention.W_{name}.weight"], n_heads) for name in "qkv")
-            scores = q @ k.transpose(1, 2) / scale(q.shape[-1])
-            if causal:
-                ahead = scores.new_ones(scores.shape[-2:]).triu(1).bool()
-                scores = scores.masked_fill(ahead, -math.inf)
-            mixed = merged(scores.softmax(-1) @ v) @ w["attention.W_o.weight"]
-            x = x + mixed if add else mixed
-            wide = (
-                norm(x, w, "norm_feedforward") @ w["feedforward.W_up.weight"]
-                + biases * w["feedforward.W_up.bias"]
-            )
-            x = stream(
-                x + gelu(wide) @ w["feedforward.W_down.weight"] + biases * w["feedforward.W_down.bias"]
-            )
-            i += 1
-        if final:
-            x = norm(x, weights, "decoder.norm")
-        return end(x @ E.T)
-
-    return wrong
-
-
-in_torch.mistake("not causal", _gpt_of_torch(causal=False))
-in_torch.mistake(
-    "tanh", _gpt_of_torch(gelu=lambda x: 0.5 * x * (1 + (0.7978845608 * (x + 0.044715 * x**3)).tanh()))
-)
-in_torch.mistake("no root", _gpt_of_torch(scale=lambda K: 1.0))
-in_torch.mistake("detached", _gpt_of_torch(end=lambda x: x.detach()))
-in_torch.mistake("detached", _gpt_of_torch(end=lambda x: x.detach().numpy()))
-in_torch.mistake("cut in the middle", _gpt_of_torch(stream=lambda x: x.detach()))
-in_torch.mistake("embedding cut", _gpt_of_torch(table=lambda one: one.detach()))
-in_torch.mistake("softmax", _gpt_of_torch(end=lambda x: x.softmax(-1)))
-in_torch.mistake("no final norm", _gpt_of_torch(final=False))
-in_torch.mistake("no residual", _gpt_of_torch(add=False))
-in_torch.mistake("no positions", _gpt_of_torch(places=False))
-in_torch.mistake("no biases", _gpt_of_torch(biases=0.0))
-in_torch.mistake("heads by reshape", _gpt_of_torch(heads=lambda y, H: y.reshape(H, len(y), -1)))
-in_torch.mistake("merged by reshape", _gpt_of_torch(merged=lambda y: y.reshape(y.shape[1], -1)))
+_SPLIT = ".unflatten(-1, (n_heads, -1)).transpose(0, 1)"
+_UP, _DOWN = 'w["feedforward.W_up.bias"]', 'w["feedforward.W_down.bias"]'
+in_torch.slip("not causal", ", is_causal=True", "")
+in_torch.slip("tanh", f"{_UP})", f'{_UP}, approximate="tanh")')
+in_torch.slip("no root", "is_causal=True", "is_causal=True, scale=1.0")
+in_torch.slip("detached", "x @ table.T", "(x @ table.T).detach()")
+in_torch.slip("detached", "x @ table.T", "(x @ table.T).detach().numpy()")
+in_torch.slip("cut in the middle", _DOWN, f"{_DOWN}\n        x = x.detach()")
+in_torch.slip("embedding cut", "table[ids]", "table.detach()[ids]")
+in_torch.slip("softmax", "x @ table.T", "(x @ table.T).softmax(-1)")
+in_torch.slip("no final norm", "\n    x = functional", "\n    _ = functional")
+in_torch.slip("no residual", "x = x + mixed", "x = mixed")
+in_torch.slip("no positions", ' + weights["decoder.positions.weight"][: len(ids)]', "")
+in_torch.slip("no biases", f" + {_UP}", "", f" + {_DOWN}", "")
+in_torch.slip("heads by reshape", _SPLIT, ".reshape(n_heads, len(x), -1)")
+in_torch.slip("merged by reshape", "mixed.transpose(0, 1).flatten(1)", "mixed.reshape(len(x), -1)")

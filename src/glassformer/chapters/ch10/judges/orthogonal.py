@@ -36,11 +36,9 @@ def _by_singular_values(G: np.ndarray, iterations: int) -> np.ndarray:
 
 squared.case("one number: 3.4445 − 4.7750 + 2.0315", np.array([[5.0]]), 1, want=[[0.701]])
 squared.case(
-    "no rounds: divided by the length of the whole matrix",
-    np.array([[3.0, 0.0], [0.0, 4.0]]),
-    0,
+    "no rounds: divided by the length of the whole matrix", np.array([[3.0, 0.0], [0.0, 4.0]]), 0,
     want=[[0.6, 0.0], [0.0, 0.8]],
-)
+)  # fmt: skip
 _G = np.array([[3.0, 0.0], [0.0, -4.0]])
 squared.case("a diagonal, one round", _G, 1, want=_by_singular_values(_G, 1))
 for _title, _shape, _rounds, _seed in (  # where float32 loses less than the seventh digit
@@ -54,51 +52,24 @@ _G = numbers(4, 6, seed=9) * 1e3
 squared.case("the length of the gradient makes no difference", _G, want=_by_singular_values(_G, 4))
 
 
-def _rounds_of(
-    size=np.linalg.norm,
-    coefficients=(3.4445, -4.7750, 2.0315),
-    step=lambda X, a, b, c: a * X + (b * X @ X.T + c * X @ X.T @ X @ X.T) @ X,
-    count=lambda n: n,
-    between=lambda X: X,
-):
-    """A wrong answer: one choice changed."""
-
-    def wrong(G, iterations=4):
-        X = G / size(G)
-        for _ in range(count(iterations)):
-            X = between(step(X, *coefficients))
-        return X
-
-    return wrong
-
-
-squared.mistake("not divided", _rounds_of(size=lambda G: 1.0))
-squared.mistake("largest number", _rounds_of(size=lambda G: abs(G).max()))
-squared.mistake("largest direction", _rounds_of(size=lambda G: np.linalg.norm(G, 2)))
-squared.mistake("squared length", _rounds_of(size=lambda G: np.linalg.norm(G) ** 2))
-squared.mistake("row by row", _rounds_of(size=lambda G: np.linalg.norm(G, axis=1, keepdims=True)))
-squared.mistake("one round", _rounds_of(count=lambda n: min(n, 1)))
-squared.mistake("one round more", _rounds_of(count=lambda n: n + 1))
-squared.mistake("divided again", _rounds_of(between=lambda X: X / np.linalg.norm(X)))
-squared.mistake("coefficients swapped", _rounds_of(coefficients=(3.4445, 2.0315, -4.7750)))
-squared.mistake("no fifth power", _rounds_of(coefficients=(3.4445, -4.7750, 0.0)))
-squared.mistake("first term", _rounds_of(step=lambda X, a, b, c: (b * X @ X.T + c * X @ X.T @ X @ X.T) @ X))
-squared.mistake(
-    "squared number by number",
-    _rounds_of(step=lambda X, a, b, c: a * X + (b * X @ X.T + c * (X @ X.T) ** 2) @ X),
-)
-squared.mistake("number by number", _rounds_of(step=lambda X, a, b, c: a * X + b * X**3 + c * X**5))
-
-
-@squared.mistake("square kept")
-def _(G, iterations=4):
-    X = G / np.linalg.norm(G)
-    Z = X @ X.T
-    for _ in range(iterations):
-        X = 3.4445 * X + (-4.7750 * Z + 2.0315 * Z @ Z) @ X
-    return X
-
-
-squared.mistake(
-    "exactly", lambda G, iterations=4: (lambda U, S, Vt: U @ Vt)(*np.linalg.svd(G, full_matrices=False))
+_CUBES = "(b * Z + c * Z @ Z) @ X"
+squared.slip("not divided", " / np.linalg.norm(G)", "")
+squared.slip("largest number", "np.linalg.norm(G)", "abs(G).max()")
+squared.slip("largest direction", "norm(G)", "norm(G, 2)")
+squared.slip("squared length", "norm(G)", "norm(G) ** 2")
+squared.slip("row by row", "norm(G)", "norm(G, axis=1, keepdims=True)")
+squared.slip("one round", "range(iterations)", "range(min(iterations, 1))")
+squared.slip("one round more", "range(iterations)", "range(iterations + 1)")
+squared.slip("divided again", _CUBES, f"{_CUBES}\n        X = X / np.linalg.norm(X)")
+squared.slip("coefficients swapped", "-4.7750, 2.0315", "2.0315, -4.7750")
+squared.slip("no fifth power", "2.0315", "0.0")
+squared.slip("first term", "a * X + ", "")
+squared.slip("squared number by number", "Z @ Z", "Z**2")
+squared.slip("number by number", _CUBES, "b * X**3 + c * X**5")
+squared.slip(
+    "square kept",
+    "    for _ in range(iterations):\n        Z = X @ X.T", "    Z = X @ X.T\n    for _ in range(iterations):",
+)  # fmt: skip
+squared.slip(
+    "exactly", "    return X", "    U, _, Vt = np.linalg.svd(G, full_matrices=False)\n    return U @ Vt"
 )

@@ -29,45 +29,23 @@ rated.case("without a warm-up, the rate starts at the peak", 0, 0.02, 0, 10, wan
 rated.also(5, 0.02, 0, 10, want=0.011)
 
 
-def _course(up=lambda s, w: (s + 1) / (w + 1), p=lambda s, w, n: (s - w) / (n - w), fall=None, share=None):
-    """A wrong answer: another way up or down."""
-
-    def wrong(step, peak, warmup, steps, final_share=0.1):
-        if step < warmup:
-            return peak * up(step, warmup)
-        left = final_share if share is None else share
-        down = (fall or (lambda p: (1 + math.cos(math.pi * p)) / 2))(p(step, warmup, steps))
-        return peak * (left + (1 - left) * down)
-
-    return wrong
-
-
-rated.mistake("from zero", _course(up=lambda s, w: s / w))
-rated.mistake("from zero", _course(up=lambda s, w: s / (w + 1)))
-rated.mistake("peak early", _course(up=lambda s, w: (s + 1) / w))
-rated.mistake("from the start", _course(p=lambda s, w, n: s / n))
-rated.mistake("from the start", _course(p=lambda s, w, n: (s - w) / n))
-rated.mistake("end early", _course(p=lambda s, w, n: (s - w) / (n - w - 1)))
-rated.mistake("line", _course(fall=lambda p: 1 - p))
-rated.mistake("whole wave", _course(fall=lambda p: (1 + math.cos(2 * math.pi * p)) / 2))
-rated.mistake("degrees", _course(fall=lambda p: (1 + math.cos(180 * p)) / 2))
-rated.mistake("quarter wave", _course(fall=lambda p: math.cos(math.pi * p / 2)))
-rated.mistake("to zero", _course(share=0.0))
-rated.mistake("upwards", _course(fall=lambda p: (1 - math.cos(math.pi * p)) / 2))
-rated.mistake("no warm-up", _course(up=lambda s, w: 1.0))
-
-
-@rated.mistake("cut off")
-def _(step, peak, warmup, steps, final_share=0.1):
-    if step < warmup:
-        return peak * (step + 1) / (warmup + 1)
-    p = (step - warmup) / (steps - warmup)
-    return peak * max(final_share, (1 + math.cos(math.pi * p)) / 2)
-
-
-@rated.mistake("share added")
-def _(step, peak, warmup, steps, final_share=0.1):
-    if step < warmup:
-        return peak * (step + 1) / (warmup + 1)
-    p = (step - warmup) / (steps - warmup)
-    return peak * (final_share + (1 + math.cos(math.pi * p)) / 2)
+_UP, _P, _DOWN = (
+    "(step + 1) / (warmup + 1)",
+    "(step - warmup) / (steps - warmup)",
+    "(1 + math.cos(math.pi * p)) / 2",
+)
+rated.slip("from zero", _UP, "step / warmup")
+rated.slip("from zero", _UP, "step / (warmup + 1)")
+rated.slip("peak early", "(warmup + 1)", "warmup")
+rated.slip("from the start", _P, "step / steps")
+rated.slip("from the start", _P, "(step - warmup) / steps")
+rated.slip("end early", "(steps - warmup)", "(steps - warmup - 1)")
+rated.slip("line", _DOWN, "(1 - p)")
+rated.slip("whole wave", "math.pi", "2 * math.pi")
+rated.slip("degrees", "math.pi", "180")
+rated.slip("quarter wave", _DOWN, "math.cos(math.pi * p / 2)")
+rated.slip("to zero", "    p = ", "    final_share = 0.0\n    p = ")
+rated.slip("upwards", "1 + math.cos", "1 - math.cos")
+rated.slip("no warm-up", _UP, "1.0")
+rated.slip("cut off", "(final_share + (1 - final_share) * ", "max(final_share, ")
+rated.slip("share added", "(1 - final_share) * ", "")

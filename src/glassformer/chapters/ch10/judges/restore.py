@@ -7,10 +7,9 @@ import numpy as np
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import Wrong, expect
-from glassformer.exercises.material import numbers
+from glassformer.exercises.material import Shared, numbers
 
 from .named import Weights, expect_names
-from .small_gpt import GivenWeights
 
 
 def restore(arrays: Mapping[str, np.ndarray]) -> tuple[Weights, Weights, Weights, int]:
@@ -61,7 +60,7 @@ _restore_case("before the first step", ("W", "weights/W"), 0)
 @restored.check("the restored arrays are copies of the file's arrays")
 def _(restore):
     arrays = _kept(("W",), 3)
-    given = GivenWeights(arrays)
+    given = Shared(arrays)
     found = restore(given)
     for part in found[:3]:
         with suppress(TypeError):  # a list has no numbers that others look at
@@ -70,40 +69,15 @@ def _(restore):
     expect(changed, False, "whether further training changes the file's arrays")
 
 
-def _restoring(
-    parts=("weights/", "m/", "v/"), cut=lambda name, start: name[len(start) :], step=int, of=np.copy
-):
-    """A wrong answer: one choice changed."""
-
-    def wrong(arrays):
-        found = ({cut(n, s): of(a) for n, a in arrays.items() if n.startswith(s)} for s in parts)
-        return *found, step(arrays["step"])
-
-    return wrong
-
-
-restored.mistake("m and v", _restoring(parts=("weights/", "v/", "m/")))
-restored.mistake("names uncut", _restoring(cut=lambda name, start: name))
-restored.mistake("last part of the name", _restoring(cut=lambda name, start: name.rsplit("/", 1)[-1]))
-restored.mistake("letters", _restoring(cut=lambda name, start: name.lstrip(start)))
-restored.mistake("every prefix", _restoring(cut=lambda name, start: name.replace(start, "")))
-restored.mistake("one more", _restoring(step=lambda step: int(step) + 1))
-restored.mistake("one less", _restoring(step=lambda step: int(step) - 1))
-restored.mistake("views", _restoring(of=lambda a: a))
-
-
-@restored.mistake("views")
-def _(arrays):
-    weights, m, v, step = restore(arrays)
-    return weights, {name: arrays[f"m/{name}"] for name in m}, {name: arrays[f"v/{name}"] for name in v}, step
-
-
-@restored.mistake("memory lost")
-def _(arrays):
-    weights, m, v, step = restore(arrays)
-    return weights, *({name: np.zeros_like(a) for name, a in one.items()} for one in (m, v)), step
-
-
-@restored.mistake("steps lost")
-def _(arrays):
-    return *restore(arrays)[:3], 0
+_NAME, _STEP = "name.removeprefix(start)", 'int(arrays["step"])'
+restored.slip("m and v", '"m/", "v/"', '"v/", "m/"')
+restored.slip("names uncut", _NAME, "name")
+restored.slip("last part of the name", _NAME, 'name.rsplit("/", 1)[-1]')
+restored.slip("letters", _NAME, "name.lstrip(start)")
+restored.slip("every prefix", _NAME, 'name.replace(start, "")')
+restored.slip("one more", _STEP, f"{_STEP} + 1")
+restored.slip("one less", _STEP, f"{_STEP} - 1")
+restored.slip("views", "a.copy()", "a")
+restored.slip("views", "a.copy()", 'a.copy() if start == "weights/" else a')
+restored.slip("memory lost", "a.copy()", 'a * (start == "weights/")')
+restored.slip("steps lost", _STEP, "0")

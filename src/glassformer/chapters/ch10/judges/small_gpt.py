@@ -6,14 +6,6 @@ from glassformer.chapters.ch08.judges.gpt import gpt_weights
 
 from .named import Weights
 
-
-class GivenWeights(dict):
-    """Weights that an answer gets as they are, so that one can see what training made of them."""
-
-    def __deepcopy__(self, memo: dict) -> "GivenWeights":
-        return self
-
-
 VOCABULARY, WIDTH, LENGTH = 7, 8, 5
 
 

@@ -53,12 +53,9 @@ def _after(tables: Tables) -> Callable[[Any], np.ndarray]:
     return next_log_p
 
 
-def _found(
-    title: str, tables: Any, n_new: int, width: int, ids: list[int], p: float, also: bool = False
-) -> None:
+def _found(title: str, tables: Any, n_new: int, width: int, ids: list[int], p: float) -> None:
     what = f"beam with {n_new} new ids and a width of {width}"
-    add: Any = tree.also if also else lambda *args, **case: tree.case(title, *args, **case)
-    add(_after(tables), n_new, width, want=(ids, math.log(p)), what=what)
+    tree.case(title, _after(tables), n_new, width, want=(ids, math.log(p)), what=what)
 
 
 @tree.check("a pair: the ids, then their log-probability")
@@ -78,54 +75,25 @@ _found("two texts find what greedy misses: 0.4 · 0.9", _TREE, 2, 2, [1, 1], 0.3
 _found("three steps, greedy", _LONG, 3, 1, [0, 0, 0], 0.45 * 0.5 * 0.4)
 _found(
     "width 2: the best two of all extensions, whichever text they extend",
-    _LONG,
-    3,
-    2,
-    [1, 0, 0],
-    0.35 * 0.55 * 0.6,
-)
+    _LONG, 3, 2, [1, 0, 0], 0.35 * 0.55 * 0.6,
+)  # fmt: skip
 _found("width 3", _LONG, 3, 3, [2, 0, 0], 0.2 * 0.94 * 0.97)
 _found("both survivors extend the same text: 0.6 · 0.45 · 0.9", _TWINS, 3, 2, [0, 1, 0], 0.6 * 0.45 * 0.9)
 _found("a width larger than the number of texts", _TREE, 2, 50, [1, 1], 0.36)
 
 
-def _searched(
-    score=lambda total, log_p: total + log_p, keep=None, last=lambda texts: texts[0], gives=lambda x: x
-):
-    def wrong(next_log_p, n_new, width):
-        texts = [((), 0.0)]
-        for _ in range(n_new):
-            grown = [
-                [((*ids, i), score(total, float(x))) for i, x in enumerate(next_log_p(ids))]
-                for ids, total in texts
-            ]
-            if keep is None:
-                texts = sorted((text for own in grown for text in own), key=lambda text: -text[1])[:width]
-            else:
-                texts = sorted(keep(grown, width), key=lambda text: -text[1])
-        ids, total = last(texts)
-        return list(ids), gives(total)
-
-    return wrong
-
-
-def _best_of_each(grown, width):
-    if len(grown) == 1:
-        return sorted(grown[0], key=lambda text: -text[1])[:width]
-    return [max(own, key=lambda text: text[1]) for own in grown]
-
-
-def _unlikeliest(grown, width):
-    return sorted((text for own in grown for text in own), key=lambda text: text[1])[:width]
-
-
-tree.mistake("greedy", lambda f, n, width: beam(f, n, 1))
-tree.mistake("everything", lambda f, n, width: beam(f, n, 10**6))
-tree.mistake("one child each", _searched(keep=_best_of_each))
-tree.mistake("last step alone", _searched(score=lambda total, log_p: log_p))
-tree.mistake("probabilities added", _searched(score=lambda total, log_p: total + math.exp(log_p)))
-tree.mistake("a probability", _searched(gives=math.exp))
-tree.mistake("unlikeliest kept", _searched(keep=_unlikeliest))
-tree.mistake("unlikeliest kept", _searched(keep=_unlikeliest, last=lambda texts: texts[-1]))
-tree.mistake("worst of them", _searched(last=lambda texts: texts[-1]))
-tree.mistake("per id", lambda f, n, width: (lambda ids, total: (ids, total / n))(*beam(f, n, width)))
+tree.slip("greedy", "[:width]", "[:1]")
+tree.slip("everything", "[:width]", "")
+tree.slip(
+    "one child each", "        texts = ",
+    "        if len(texts) > 1:\n"
+    "            grown = [max((t for t in grown if t[0][:-1] == ids), key=lambda t: t[1]) for ids, _ in texts]\n"
+    "        texts = ",
+)  # fmt: skip
+tree.slip("last step alone", "total + float(log_p)", "float(log_p)")
+tree.slip("probabilities added", "total + float(log_p)", "total + math.exp(log_p)")
+tree.slip("a probability", "list(ids), total", "list(ids), math.exp(total)")
+tree.slip("unlikeliest kept", "-text[1])[:width]", "text[1])[:width][::-1]")
+tree.slip("unlikeliest kept", "-text[1])[:width]", "text[1])[:width]")
+tree.slip("worst of them", "texts[0]", "texts[-1]")
+tree.slip("per id", "list(ids), total", "list(ids), total / n_new")

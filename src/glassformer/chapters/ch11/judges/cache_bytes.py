@@ -22,18 +22,12 @@ room.case(
 )
 
 
-def _bytes(by):
-    return lambda n_layers, n_kv_heads, d_head, length, *, bytes_per_number=2, batch=1: by(
-        n_layers, n_kv_heads, d_head, length, bytes_per_number, batch
-    )
-
-
-room.mistake("keys alone", _bytes(lambda L, G, K, T, b, B: L * G * K * T * B * b))
-room.mistake("queries too", _bytes(lambda L, G, K, T, b, B: 3 * L * G * K * T * B * b))
-room.mistake("one block", _bytes(lambda L, G, K, T, b, B: 2 * G * K * T * B * b))
-room.mistake("one text", _bytes(lambda L, G, K, T, b, B: 2 * L * G * K * T * b))
-room.mistake("numbers", _bytes(lambda L, G, K, T, b, B: 2 * L * G * K * T * B))
-room.mistake("always two", _bytes(lambda L, G, K, T, b, B: 2 * L * G * K * T * B * 2))
-room.mistake("scores", _bytes(lambda L, G, K, T, b, B: L * G * T * T * B * b))
-room.mistake("heads forgotten", _bytes(lambda L, G, K, T, b, B: 2 * L * K * T * B * b))
-room.mistake("bits", _bytes(lambda L, G, K, T, b, B: 2 * L * G * K * T * B * b * 8))
+room.slip("keys alone", "2 * ", "")
+room.slip("queries too", "2 * ", "3 * ")
+room.slip("one block", "n_layers * ", "")
+room.slip("one text", " * batch", "")
+room.slip("numbers", " * bytes_per_number", "")
+room.slip("always two", " * bytes_per_number", " * 2")
+room.slip("scores", "2 * n_layers * n_kv_heads * d_head", "n_layers * n_kv_heads * length")
+room.slip("heads forgotten", " * n_kv_heads", "")
+room.slip("bits", "2 * ", "8 * 2 * ")

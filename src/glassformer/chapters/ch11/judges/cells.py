@@ -1,7 +1,5 @@
 """Judges "Ten tokens, four counts" (chapter 11): how many score cells a text costs with and without a cache."""
 
-from collections.abc import Callable
-
 from glassformer.exercises.catalogue import exercise
 
 
@@ -21,22 +19,11 @@ count.case("ten tokens", 10, want=(100, 55, 385, 55))
 count.case("GPT-2's full context", 1024, want=(1_048_576, 524_800, 358_438_400, 524_800))
 
 
-def _cells(**changed: Callable):
-    def wrong(n):
-        right = dict(zip(("table", "mask", "without", "with_"), cells(n), strict=True))
-        return tuple((right | {name: f(n) for name, f in changed.items()}).values())
-
-    return wrong
-
-
-def _triangle(n):
-    return n * (n + 1) // 2
-
-
-count.mistake("strictly below", _cells(mask=lambda n: n * (n - 1) // 2))
-count.mistake("half", _cells(mask=lambda n: n * n // 2))
-count.mistake("one pass", _cells(without=lambda n: n * n))
-count.mistake("triangles", _cells(without=lambda n: sum(map(_triangle, range(n + 1)))))
-count.mistake("cube", _cells(without=lambda n: n**3))
-count.mistake("one a step", _cells(with_=lambda n: n))
-count.mistake("square with it", _cells(with_=lambda n: n * n))
+_WITHOUT = "n * (n + 1) * (2 * n + 1) // 6"
+count.slip("strictly below", "n * n, n * (n + 1)", "n * n, n * (n - 1)")
+count.slip("half", "n * n, n * (n + 1)", "n * n, n * n")
+count.slip("one pass", _WITHOUT, "n * n")
+count.slip("triangles", _WITHOUT, "n * (n + 1) * (n + 2) // 6")
+count.slip("cube", _WITHOUT, "n**3")
+count.slip("one a step", f"{_WITHOUT}, n * (n + 1) // 2", f"{_WITHOUT}, n")
+count.slip("square with it", f"{_WITHOUT}, n * (n + 1) // 2", f"{_WITHOUT}, n * n")

@@ -23,12 +23,9 @@ theory = exercise("generating.changes", changes, axes="L T")
 
 _T, _F = True, False
 theory.case(
-    "block 0: only the keys of that position change, whatever the mask is",
-    np.ones((3, 3), bool),
-    1,
-    1,
+    "block 0: only the keys of that position change, whatever the mask is", np.ones((3, 3), bool), 1, 1,
     want=[[_F, _T, _F]],
-)
+)  # fmt: skip
 theory.case(
     "a causal mask, the last position: nothing earlier changes, in any block", np.tri(4, dtype=bool), 3, 3,
     want=[[_F, _F, _F, _T]] * 3,
@@ -61,28 +58,15 @@ theory.case(
 )  # fmt: skip
 
 
-def _spread(first=lambda c, m: c, then=lambda c, m: c | (m & c).any(axis=-1), rows=lambda rows: rows):
-    def wrong(mask, position, n_layers):
-        changed = first(np.arange(len(mask)) == position, mask)
-        made = []
-        for _ in range(n_layers):
-            made.append(changed)
-            changed = then(changed, mask)
-        return np.array(rows(made))
-
-    return wrong
-
-
-theory.mistake("block 0 mixed", _spread(first=lambda c, m: c | (m & c).any(axis=-1)))
-theory.mistake("transposed", _spread(then=lambda c, m: c | (m & c[:, None]).any(axis=0)))
-theory.mistake("never spreads", _spread(then=lambda c, m: c))
-theory.mistake("stream forgotten", _spread(then=lambda c, m: (m & c).any(axis=-1)))
-theory.mistake(
-    "once", lambda mask, position, n: np.array([_rows(mask, position, min(i, 1)) for i in range(n)])
+_THEN = "changed | (mask & changed).any(axis=-1)"
+theory.slip(
+    "block 0 mixed", "        rows.append(changed)\n", "", _THEN, f"{_THEN}\n        rows.append(changed)"
 )
-theory.mistake("everything later", _spread(then=lambda c, m: np.cumsum(c) > 0))
-theory.mistake("what stays", _spread(rows=lambda rows: [~row for row in rows]))
-
-
-def _rows(mask: np.ndarray, position: int, block: int) -> np.ndarray:
-    return changes(mask, position, block + 1)[-1]
+theory.slip("transposed", "(mask & changed).any(axis=-1)", "(mask & changed[:, None]).any(axis=0)")
+theory.slip("never spreads", _THEN, "changed")
+theory.slip("stream forgotten", "changed | ", "")
+theory.slip(
+    "once", "    rows = []", "    first, rows = changed, []", _THEN, "first | (mask & first).any(axis=-1)"
+)
+theory.slip("everything later", _THEN, "np.cumsum(changed) > 0")
+theory.slip("what stays", "np.array(rows)", "~np.array(rows)")

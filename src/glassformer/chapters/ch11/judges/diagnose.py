@@ -5,6 +5,7 @@ A test that recognises three mistakes of models that train well but write badly.
 Axis: T positions.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -79,56 +80,21 @@ _patient(
 _patient("a leak: the last token changes earlier logits", _reads(ahead=1), _reads(), "leak")
 _patient("a leak of a whole text", _reads(ahead=50), _reads(), "leak")
 clinic.also(
-    _reads(ahead=1),
-    _reads(says=2),
-    _ROUND,
-    want="leak",
+    _reads(ahead=1), _reads(says=2), _ROUND, want="leak",
     what="diagnose (a leak, and it writes something else)",
-)
+)  # fmt: skip
 clinic.also(
     _reads(ahead=1), _reads(), (_ROUND + 4) % _V, want="leak", what="diagnose (a leak, a text that ends in 0)"
 )
 
 
-def _answers(
-    leak=True, cache_=True, targets=True, order="lc",
-    differs=lambda a, b: abs(a - b).max() > 1e-6, another=lambda token: (token + 1) % _V,
-):  # fmt: skip
-    def wrong(read, write, ids):
-        found = []
-        other = np.array(ids)
-        other[-1] = another(ids[-1])
-        logits = read(ids)
-        if leak and abs(logits[:-1] - read(other)[:-1]).max() > 1e-6:
-            found.append("leak")
-        if cache_ and differs(logits, write(ids)):
-            found.append("cache")
-        if order == "cl":
-            found.sort()
-        if targets and (logits.argmax(axis=-1) == ids).mean() > 0.5:
-            found.append("targets")
-        return found[0] if found else "fine"
-
-    return wrong
-
-
-clinic.mistake("cache first", _answers(order="cl"))
-clinic.mistake("no cache", _answers(cache_=False))
-clinic.mistake("no targets", _answers(targets=False))
-clinic.mistake("no cache", _answers(differs=lambda a, b: (a.argmax(-1) != b.argmax(-1)).any()))
-clinic.mistake("one row alone", _answers(differs=lambda a, b: abs(a[-1] - b[-1]).max() > 1e-6))
-clinic.mistake("the same token", _answers(another=lambda token: 0))
+_LEAK, _CACHE = re.findall(r"    if not .*\n.*\n", clinic.answer)
+clinic.slip("cache first", _LEAK + _CACHE, _CACHE + _LEAK)
+clinic.slip("no cache", _CACHE, "")
+clinic.slip("no targets", '"targets" if copied > right else ', "")
+clinic.slip("no cache", "(logits, write(ids)", "(logits.argmax(axis=-1), write(ids).argmax(axis=-1)")
+clinic.slip("one row alone", "(logits, write(ids)", "(logits[-1], write(ids)[-1]")
+clinic.slip("the same token", "ids[0] if ids[-1] != ids[0] else ids[1]", "0")
 clinic.mistake("fine", lambda read, write, ids: "fine")
-
-
-@clinic.mistake("last row too")
-def _(read, write, ids):
-    other = np.array(ids)
-    other[-1] = (ids[-1] + 1) % _V
-    return "leak" if abs(read(ids) - read(other)).max() > 1e-6 else _answers()(read, write, ids)
-
-
-@clinic.mistake("shifted too far")
-def _(read, write, ids):
-    found = _answers(targets=False)(read, write, ids)
-    return "targets" if found == "fine" and (read(ids).argmax(axis=-1) != ids).mean() > 0.5 else found
+clinic.slip("last row too", "logits[:-1], read(other)[:-1]", "logits, read(other)")
+clinic.slip("shifted too far", "copied > right", "copied < 0.5")

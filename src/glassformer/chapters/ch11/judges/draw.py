@@ -36,11 +36,9 @@ one_of.also(_three, 0.69, want=1)
 one_of.case("a number on the last stretch", _three, 0.71, want=2)
 one_of.also(_three, 0.999, want=2)
 one_of.case(
-    "an id without probability is never drawn, not even by the number 0",
-    np.array([0.0, 0.0, 0.6, 0.4]),
-    0.0,
-    want=2,
-)
+    "an id without probability is never drawn, not even by the number 0", np.array([0.0, 0.0, 0.6, 0.4]),
+    0.0, want=2,
+)  # fmt: skip
 one_of.case("nor is it drawn at the end of the line", np.array([0.6, 0.4, 0.0, 0.0]), 0.9999, want=1)
 one_of.case(
     "because of rounding, the last interval may end slightly below 1: there is no id 10",
@@ -53,21 +51,14 @@ one_of.also(
 )  # fmt: skip
 
 
-def _drawn(by):
-    return lambda probabilities, uniform: int(by(np.asarray(probabilities), uniform))
-
-
-def _within(place, p):
-    return min(int(place), len(p) - 1)
-
-
-one_of.mistake("always the likeliest", _drawn(lambda p, u: np.argmax(p)))
-one_of.mistake("from the left", _drawn(lambda p, u: _within(np.searchsorted(np.cumsum(p), u, "left"), p)))
-one_of.mistake("back to 0", _drawn(lambda p, u: np.argmax(np.cumsum(p) > u)))
-one_of.mistake("clipped", _drawn(lambda p, u: _within(np.searchsorted(np.cumsum(p), u, "right"), p)))
-one_of.mistake("falls off", _drawn(lambda p, u: np.searchsorted(np.cumsum(p), u, "right")))
-one_of.mistake("one less", _drawn(lambda p, u: max(0, np.searchsorted(np.cumsum(p), u, "right") - 1)))
-one_of.mistake("all alike", _drawn(lambda p, u: u * len(p)))
-one_of.mistake("no sums", _drawn(lambda p, u: np.argmax(p > u) if (p > u).any() else len(p) - 1))
+_PLACE = 'np.searchsorted(ends, uniform * ends[-1], side="right")'
+one_of.slip("always the likeliest", _PLACE, "np.argmax(probabilities)")
+one_of.slip("from the left", _PLACE, "min(np.searchsorted(ends, uniform), len(ends) - 1)")
+one_of.slip("back to 0", _PLACE, "np.argmax(ends > uniform)")
+one_of.slip("clipped", _PLACE, 'min(np.searchsorted(ends, uniform, "right"), len(ends) - 1)')
+one_of.slip("falls off", " * ends[-1]", "")
+one_of.slip("one less", _PLACE, 'max(0, np.searchsorted(ends, uniform, "right") - 1)')
+one_of.slip("all alike", _PLACE, "uniform * len(ends)")
+one_of.slip("no sums", _PLACE, "np.argmax(np.append(probabilities[:-1], 1) > uniform)")
 for _seed in (0, 8, 42):
-    one_of.mistake("own numbers", _drawn(lambda p, u, s=_seed: np.random.default_rng(s).choice(len(p), p=p)))
+    one_of.slip("own numbers", _PLACE, f"np.random.default_rng({_seed}).choice(len(ends), p=probabilities)")

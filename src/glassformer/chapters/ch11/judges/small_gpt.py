@@ -1,4 +1,4 @@
-"""A small GPT that is sure enough of itself that every mistake shows, for the judges of chapter 11."""
+"""Small models that are sure enough of themselves that every mistake shows, for the judges of chapters 11 to 13."""
 
 from functools import cache
 from typing import Any
@@ -9,20 +9,25 @@ CONTEXT = 12
 
 
 @cache
-def small_gpt(n_layers: int = 2) -> Any:
-    """A GPT of the package, small and sure enough of itself that every mistake shows."""
+def small_model(**sizes: Any) -> Any:
+    """Returns a model of the package like GPT-2, but with these sizes."""
     from glassformer import scratch
     from glassformer.published import published
 
-    config = published("gpt2").config.replace(
-        vocab_size=9, context_length=CONTEXT, d_model=8, n_layers=n_layers, n_heads=2, d_ff=8,
-        attention_bias="none", feedforward="gelu",
-    )  # fmt: skip
-    model = scratch.Transformer(config, generator=np.random.default_rng(0), dtype=np.float64)
+    config = published("gpt2").config.replace(**sizes)
+    model = scratch.Transformer(config, generator=np.random.default_rng(0), dtype=np.float64).eval()
     rng = np.random.default_rng(1)
     for weight in model.named_parameters().values():
         weight += rng.normal(size=weight.shape) * 0.4
     return model
+
+
+def small_gpt(n_layers: int = 2) -> Any:
+    """Returns a GPT of the book's kind: no biases in attention, and the exact GELU."""
+    return small_model(
+        vocab_size=9, context_length=CONTEXT, d_model=8, n_layers=n_layers, n_heads=2, d_ff=8,
+        attention_bias="none", feedforward="gelu",
+    )  # fmt: skip
 
 
 def small_weights(n_layers: int = 2) -> dict[str, np.ndarray]:

@@ -3,7 +3,6 @@
 Axis: V vocabulary.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from glassformer.chapters.ch06.judges.feed_forward import feed_forward
 from glassformer.chapters.ch08.judges.gpt import gpt
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import Wrong, expect
-from glassformer.exercises.material import Weights
+from glassformer.exercises.material import Shared, Weights
 from glassformer.scratch.attention import merge_heads, softmax, split_heads
 from glassformer.shapes import Float
 
@@ -24,9 +23,7 @@ from .small_gpt import CONTEXT, small_gpt, small_weights
 def step(id: int, weights: Weights, n_heads: int, cache: dict[Any, Any]) -> Float[np.ndarray, " V"]:
     """Returns the logits after one more id. Only this id is read; the keys and values of the past are in the cache."""
     position = cache.get("read", 0)
-    x = (weights["token_embedding.weight"][id] + weights["decoder.positions.weight"][position])[
-        None
-    ]  # (1, D)
+    x = weights["token_embedding.weight"][[id]] + weights["decoder.positions.weight"][position]  # (1, D)
     i = 0
     while f"decoder.blocks.{i}.norm_attention.weight" in weights:
         start = f"decoder.blocks.{i}."
@@ -50,16 +47,7 @@ def step(id: int, weights: Weights, n_heads: int, cache: dict[Any, Any]) -> Floa
     return (x @ weights["token_embedding.weight"].T)[0]
 
 
-_FEED = ("up.weight", "up.bias", "down.weight", "down.bias")
-
 remembered = exercise("generating.step", step, axes="V")
-
-
-class _Kept(dict):
-    """A cache that a function under check may write into: its copy is itself."""
-
-    def __deepcopy__(self, memo: dict) -> "_Kept":
-        return self
 
 
 class CountedTable(np.ndarray):
@@ -88,7 +76,7 @@ def with_counted_table(name: str, n_layers: int) -> dict[str, np.ndarray]:
     return weights
 
 
-def _stepped(learner: Callable[..., Any], ids: Sequence[int], kept: _Kept) -> list[Any]:
+def _stepped(learner: Callable[..., Any], ids: Sequence[int], kept: Shared) -> list[Any]:
     return [learner(int(one), small_weights(), 2, kept) for one in ids]
 
 
@@ -96,7 +84,7 @@ def _read_case(title: str, ids: list[int], at: Sequence[int]) -> None:
     @remembered.check(title)
     def _(learner):
         want = small_gpt()(np.array(ids))
-        got = _stepped(learner, ids, _Kept())
+        got = _stepped(learner, ids, Shared())
         for t in at:
             expect(got[t], want[t], f"the logits of step {t}", axes="V")
 
@@ -106,7 +94,7 @@ _read_case("the first id, which sees only itself", [3], [0])
 
 @remembered.check("the cache keeps what is needed later")
 def _(learner):
-    _stepped(learner, [3], kept := _Kept())
+    _stepped(learner, [3], kept := Shared())
     if not kept:
         said = "your cache is empty after the first id, but everything that later ids need has to be in it."
         raise Wrong(said, what="the cache", got=0)
@@ -120,7 +108,7 @@ _read_case("a full context, at every step", [1, 7, 0, 2, 8, 3, 3, 5, 6, 4, 1, 0]
 @remembered.check("two texts in turn, each with a cache of its own")
 def _(learner):
     one, two = [2, 6, 1], [5, 5, 8]
-    kept = _Kept(), _Kept()
+    kept = Shared(), Shared()
     got = [
         [learner(text[t], small_weights(), 2, own) for text, own in zip((one, two), kept, strict=True)]
         for t in range(3)
@@ -131,47 +119,12 @@ def _(learner):
 
 @remembered.check("each id is read once: keys and values are kept, not ids")
 def _(learner):
-    weights, kept = with_counted_table("token_embedding.weight", 2), _Kept()
+    weights, kept = with_counted_table("token_embedding.weight", 2), Shared()
     for one in (3, 1, 4, 1):
         learner(one, weights, 2, kept)
     if CountedTable.looked_up > 4:
         said = f"your function looked up {CountedTable.looked_up} token vectors to read 4 ids."
         raise Wrong(said, what="token vectors looked up", got=np.array(float(CountedTable.looked_up)))
-
-
-def _varied_step(
-    place=lambda position: position,
-    keeps=lambda past, k, v: (np.concatenate([past[0], k], axis=1), np.concatenate([past[1], v], axis=1)),
-    room=lambda i: i,
-    scale=lambda K: math.sqrt(K),
-    final=True,
-    mixes=lambda shares, v: shares @ v,
-    add=1,
-):
-    """A wrong answer: one choice changed."""
-
-    def wrong(id, weights, n_heads, cache):
-        position = cache.get("read", 0)
-        table = weights["decoder.positions.weight"]
-        x = (weights["token_embedding.weight"][id] + table[place(position) % len(table)])[None]
-        for i in range(2):
-            start = f"decoder.blocks.{i}."
-            w = {name.removeprefix(start): one for name, one in weights.items() if name.startswith(start)}
-            normed = layer_norm(x, w["norm_attention.weight"], w["norm_attention.bias"])
-            q, k, v = (split_heads(normed @ w[f"attention.W_{name}.weight"], n_heads) for name in "qkv")
-            if room(i) in cache:
-                k, v = keeps(cache[room(i)], k, v)
-            cache[room(i)] = k, v
-            shares = softmax(q @ k.swapaxes(-1, -2) / scale(q.shape[-1]))
-            x = add * x + merge_heads(mixes(shares, v)) @ w["attention.W_o.weight"]
-            normed = layer_norm(x, w["norm_feedforward.weight"], w["norm_feedforward.bias"])
-            x = x + feed_forward(normed, *(w[f"feedforward.W_{name}"] for name in _FEED))
-        cache["read"] = position + 1
-        if final:
-            x = layer_norm(x, weights["decoder.norm.weight"], weights["decoder.norm.bias"])
-        return (x @ weights["token_embedding.weight"].T)[0]
-
-    return wrong
 
 
 @remembered.mistake("reads again")
@@ -180,28 +133,21 @@ def _(id, weights, n_heads, cache):
     return gpt(np.array(cache["ids"]), weights, n_heads)[-1]
 
 
+_JOINED = "np.concatenate([past_k, k], axis=1), np.concatenate([past_v, v], axis=1)"
 remembered.mistake(
     "nothing kept", lambda id, weights, n_heads, cache: gpt(np.array([id]), weights, n_heads)[-1]
 )
-remembered.mistake("off by one", _varied_step(place=lambda position: position + 1))
-remembered.mistake("one too low", _varied_step(place=lambda position: max(position - 1, 0)))
-remembered.mistake("always position 0", _varied_step(place=lambda position: 0))
-remembered.mistake("forgets", _varied_step(keeps=lambda past, k, v: (k, v)))
-remembered.mistake("last one alone", _varied_step(keeps=lambda past, k, v: tuple(
-    np.concatenate([old[:, -1:], new], axis=1) for old, new in zip(past, (k, v), strict=True)
-)))  # fmt: skip
-remembered.mistake("one memory", _varied_step(room=lambda i: "all"))
-remembered.mistake("newest first", _varied_step(keeps=lambda past, k, v: (
-    np.concatenate([past[0], k], axis=1), np.concatenate([v, past[1]], axis=1)
-)))  # fmt: skip
-remembered.mistake("without itself", _varied_step(keeps=lambda past, k, v: past))
-remembered.mistake("no final norm", _varied_step(final=False))
-remembered.mistake("no root", _varied_step(scale=lambda K: 1.0))
-remembered.mistake("root of the whole width", _varied_step(scale=lambda K: math.sqrt(2 * K)))
-remembered.mistake("values not kept", _varied_step(keeps=lambda past, k, v: (
-    np.concatenate([past[0], k], axis=1), v
-)))  # fmt: skip
-remembered.mistake("along the heads", _varied_step(keeps=lambda past, k, v: (
-    np.concatenate([past[0], k], axis=0), np.concatenate([past[1], v], axis=0)
-)))  # fmt: skip
-remembered.mistake("not added", _varied_step(add=0))
+remembered.slip("off by one", "[position]", "[position + 1]")
+remembered.slip("one too low", "[position]", "[max(position - 1, 0)]")
+remembered.slip("always position 0", "[position]", "[0]")
+remembered.slip("forgets", "position > 0", "False")
+remembered.slip("last one alone", "[past_k, k]", "[past_k[:, -1:], k]", "[past_v, v]", "[past_v[:, -1:], v]")
+remembered.slip("one memory", "position > 0", '"all" in cache', "cache[i]", 'cache["all"]')
+remembered.slip("newest first", "[past_v, v]", "[v, past_v]")
+remembered.slip("without itself", _JOINED, "past_k, past_v")
+remembered.slip("no final norm", "x = layer_norm(x, weights", "_ = layer_norm(x, weights")
+remembered.slip("no root", " / np.sqrt(q.shape[-1])", "")
+remembered.slip("root of the whole width", "q.shape[-1]", "x.shape[-1]")
+remembered.slip("values not kept", "np.concatenate([past_v, v], axis=1)", "v")
+remembered.slip("along the heads", "axis=1", "axis=0")
+remembered.slip("not added", "x = x + merge_heads", "x = merge_heads")

@@ -9,7 +9,7 @@ from glassformer.exercises.catalogue import exercise
 from glassformer.scratch.attention import softmax
 from glassformer.shapes import Float
 
-from .strategies import NO, left_case, logits_of
+from .strategies import left_case, logits_of
 
 
 def temper(logits: Float[np.ndarray, "*B V"], temperature: float | int) -> Float[np.ndarray, "*B V"]:
@@ -48,32 +48,18 @@ left_case(
 )  # fmt: skip
 
 
-def _tempered(by):
-    return lambda logits, temperature: by(logits, temperature) if temperature else temper(logits, 0)
-
-
-warm.mistake("multiplied", _tempered(lambda x, T: x * T))
-warm.mistake("on probabilities", _tempered(lambda x, T: softmax(x) / T))
-warm.mistake("softmax twice", _tempered(lambda x, T: softmax(x / T)))
-warm.mistake("ignored", _tempered(lambda x, T: x))
-warm.mistake("power of the logits", _tempered(lambda x, T: np.sign(x) * abs(x) ** (1 / T)))
-
-
-@warm.mistake("all of the largest")
-def _(logits, temperature):
-    if temperature:
-        return logits / temperature
-    return np.where(logits == logits.max(axis=-1, keepdims=True), 0.0, NO)
-
-
-@warm.mistake("zero as one")
-def _(logits, temperature):
-    return logits / (temperature or 1)
-
-
-@warm.mistake("largest of the batch")
-def _(logits, temperature):
-    if temperature:
-        return logits / temperature
-    first = np.argmax(logits) % logits.shape[-1] == np.arange(logits.shape[-1])
-    return np.where(first, np.zeros(logits.shape), NO)
+_DIVIDED = "logits / temperature"
+warm.slip("multiplied", _DIVIDED, "logits * temperature")
+warm.slip("on probabilities", _DIVIDED, "softmax(logits) / temperature", softmax=softmax)
+warm.slip("softmax twice", _DIVIDED, "softmax(logits / temperature)", softmax=softmax)
+warm.slip("ignored", _DIVIDED, "logits")
+warm.slip("power of the logits", _DIVIDED, "np.sign(logits) * abs(logits) ** (1 / temperature)")
+warm.slip(
+    "all of the largest", "logits.argmax(axis=-1, keepdims=True) == np.arange(logits.shape[-1])",
+    "logits == logits.max(axis=-1, keepdims=True)",
+)  # fmt: skip
+warm.slip("zero as one", "np.where(first, 0.0, -np.inf)", "logits")
+warm.slip(
+    "largest of the batch", "logits.argmax(axis=-1, keepdims=True)",
+    "np.full((*logits.shape[:-1], 1), logits.argmax() % logits.shape[-1])",
+)  # fmt: skip

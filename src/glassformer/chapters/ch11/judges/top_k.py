@@ -8,7 +8,7 @@ import numpy as np
 from glassformer.exercises.catalogue import exercise
 from glassformer.shapes import Float
 
-from .strategies import FIVE, NO, left_case
+from .strategies import FIVE, left_case
 
 
 def top_k(logits: Float[np.ndarray, "*B V"], k: int) -> Float[np.ndarray, "*B V"]:
@@ -33,49 +33,13 @@ left_case(
     want=[[0, 4 / 7, 0, 3 / 7, 0], [0, 3 / 7, 0, 4 / 7, 0]], said="top_k of two rows with k = 2",
 )  # fmt: skip
 
-
-@few.mistake("zero instead")
-def _(logits, k):
-    return np.where(np.isneginf(top_k(logits, k)), 0.0, logits)
-
-
-few.mistake("one more", lambda logits, k: top_k(logits, k + 1))
-
-
-@few.mistake("one fewer")
-def _(logits, k):
-    smallest = np.sort(logits, axis=-1)[..., -min(k, logits.shape[-1]), None]
-    return np.where(logits <= smallest, NO, logits)
-
-
-@few.mistake("one row alone")
-def _(z, k):
-    smallest = np.sort(z)[-k]
-    return np.where(z < smallest, NO, z)
-
-
-@few.mistake("smallest")
-def _(logits, k):
-    largest = np.sort(logits, axis=-1)[..., min(k, logits.shape[-1]) - 1, None]
-    return np.where(logits > largest, NO, logits)
-
-
-few.mistake("k left out", lambda logits, k: top_k(logits, max(1, logits.shape[-1] - k)))
-
-
-@few.mistake("first ids")
-def _(logits, k):
-    return np.where(np.arange(logits.shape[-1]) < k, logits, NO)
-
-
-@few.mistake("of the batch")
-def _(logits, k):
-    smallest = np.sort(logits, axis=None)[-min(k, logits.size)]
-    return np.where(logits < smallest, -1e9, logits)
-
-
-@few.mistake("sorted")
-def _(logits, k):
-    best = -np.sort(-logits, axis=-1)
-    best[..., k:] = NO
-    return best
+_SMALLEST, _LESS = "np.sort(logits, axis=-1)[..., -k, None]", "logits < smallest"
+few.slip("zero instead", "-np.inf", "0.0")
+few.slip("one more", "min(k,", "min(k + 1,")
+few.slip("one fewer", _LESS, "logits <= smallest")
+few.slip("one row alone", "min(k, logits.shape[-1])", "k", _SMALLEST, "np.sort(logits)[-k]")
+few.slip("smallest", _SMALLEST, "np.sort(logits, axis=-1)[..., k - 1, None]", _LESS, "logits > smallest")
+few.slip("k left out", "min(k, logits.shape[-1])", "max(1, logits.shape[-1] - k)")
+few.slip("first ids", _LESS, "np.arange(logits.shape[-1]) >= k")
+few.slip("of the batch", _SMALLEST, "np.sort(logits, axis=None)[-k]", "-np.inf", "-1e9")
+few.slip("sorted", "    return ", "    logits = -np.sort(-logits, axis=-1)\n    return ")

@@ -10,7 +10,7 @@ from glassformer.exercises.expect import as_numbers, expect
 from glassformer.scratch.attention import softmax
 from glassformer.shapes import Float
 
-from .strategies import FIVE, NO, left_case, logits_of
+from .strategies import FIVE, left_case, logits_of
 
 
 def top_p(logits: Float[np.ndarray, "*B V"], p: float | int) -> Float[np.ndarray, "*B V"]:
@@ -54,70 +54,24 @@ def _(learner):
     expect(kept, np.array(2), "how many top_p([0, 0, 0, 0], 0.5) keeps")
 
 
-def _nucleus(out, key=lambda x: -x):
-    """A wrong answer: `out` says of the sorted shares which are cut."""
-
-    def wrong(logits, p):
-        order = np.argsort(key(logits), axis=-1, kind="stable")
-        shares = np.take_along_axis(softmax(logits), order, axis=-1)
-        cut = np.empty(logits.shape, dtype=bool)
-        np.put_along_axis(cut, order, out(shares, p), axis=-1)
-        return np.where(cut, -1e9, logits)
-
-    return wrong
-
-
-def _sums_of_logits(logits):
-    best = -np.sort(-logits, axis=-1)
-    return np.cumsum(best, axis=-1) - best
-
-
-def _first_stays(cut):
-    cut[..., 0] = False
-    return cut
-
-
-nucleus.mistake(
-    "crossing one dropped", _nucleus(lambda s, p: _first_stays(np.cumsum(s, -1) > min(p, 1 - 1e-12) + 1e-12))
-)
-nucleus.mistake("crossing one dropped", _nucleus(lambda s, p: np.cumsum(s, -1) > p + 1e-12))
-nucleus.mistake("threshold", _nucleus(lambda s, p: s < p * s.max(-1, keepdims=True)))
-nucleus.mistake("threshold", _nucleus(lambda s, p: s < 1 - p))
-nucleus.mistake(
-    "sum of logits", lambda logits, p: _nucleus(lambda s, p: _sums_of_logits(logits) >= p)(logits, p)
-)
-nucleus.mistake("from the unlikeliest", _nucleus(lambda s, p: np.cumsum(s, -1) - s >= p, key=lambda x: x))
-nucleus.mistake("unsorted", _nucleus(lambda s, p: np.cumsum(s, -1) - s >= p, key=lambda x: 0 * x))
-nucleus.mistake("one too many", _nucleus(lambda s, p: np.cumsum(s, -1) - s > p))
-nucleus.mistake("one too many", _nucleus(lambda s, p: np.cumsum(s, -1) - s - np.roll(s, 1, -1) >= p))
-
-
-@nucleus.mistake("order forgotten")
-def _(logits, p):
-    shares = -np.sort(-softmax(logits), axis=-1)
-    return np.where(np.cumsum(shares, axis=-1) - shares >= p, -1e9, logits)
-
-
-@nucleus.mistake("left sorted")
-def _(logits, p):
-    best = -np.sort(-logits, axis=-1)
-    shares = softmax(best)
-    return np.where(np.cumsum(shares, axis=-1) - shares >= p, -1e9, best)
-
-
-@nucleus.mistake("probabilities")
-def _(logits, p):
-    return np.where(np.isneginf(top_p(logits, p)), 0.0, softmax(logits))
-
-
-nucleus.mistake("probabilities", lambda logits, p: softmax(top_p(logits, p)))
-
-
-@nucleus.mistake("one row alone")
-def _(z, p):
-    order = np.argsort(-z)
-    shares = softmax(z)[order]
-    out = order[np.cumsum(shares) - shares >= p]
-    z = z.copy()
-    z[out] = NO
-    return z
+_CUT, _HIDDEN = "before >= p", ("-np.inf", "-1e9")  # so that a row of which all is cut can still be compared
+nucleus.slip("crossing one dropped", _CUT, "(before + shares > p + 1e-12) & (before > 0)")
+nucleus.slip("crossing one dropped", _CUT, "before + shares > p + 1e-12", *_HIDDEN)
+nucleus.slip("threshold", _CUT, "shares < p * shares.max(axis=-1, keepdims=True)", *_HIDDEN)
+nucleus.slip("threshold", _CUT, "shares < 1 - p", *_HIDDEN)
+nucleus.slip(
+    "sum of logits", "np.cumsum(shares, axis=-1) - shares",
+    "np.cumsum(best := -np.sort(-logits, axis=-1), axis=-1) - best", *_HIDDEN,
+)  # fmt: skip
+nucleus.slip("from the unlikeliest", "argsort(-logits", "argsort(logits")
+nucleus.slip("unsorted", "argsort(-logits", "argsort(0 * logits")
+nucleus.slip("one too many", _CUT, "before > p")
+nucleus.slip("one too many", _CUT, "before - np.roll(shares, 1, axis=-1) >= p")
+nucleus.slip("order forgotten", "np.where(out", f"np.where({_CUT}", *_HIDDEN)
+nucleus.slip(
+    "left sorted", "return np.where(out, -np.inf, logits)",
+    f"return np.where({_CUT}, -1e9, np.take_along_axis(logits, order, axis=-1))",
+)  # fmt: skip
+nucleus.slip("probabilities", "-np.inf, logits", "0.0, softmax(logits)")
+nucleus.slip("probabilities", "np.where(out, -np.inf, logits)", "softmax(np.where(out, -np.inf, logits))")
+nucleus.slip("one row alone", "np.take_along_axis(softmax(logits), order, axis=-1)", "softmax(logits)[order]")

@@ -27,26 +27,12 @@ counting.case("ten tokens", 10, 4, 13, want=_counted(10, 4, 13))
 counting.case("GPT-2's context", 1024, 100, 300, want=(1_048_576, 524_800, 529_750, 307_200))
 
 
-def _counts(causal=None, prefix=None, cross=None):
-    """A wrong answer: one of the counts changed."""
-
-    def wrong(T, P, S):
-        both, right_causal, right_prefix, right_cross = cells(T, P, S)
-        return (
-            both,
-            causal(T) if causal else right_causal,
-            prefix(T, P) if prefix else right_prefix,
-            cross(T, S) if cross else right_cross,
-        )
-
-    return wrong
-
-
-counting.mistake("diagonal left out", _counts(causal=lambda T: T * (T - 1) // 2))
-counting.mistake("half", _counts(causal=lambda T: T * T // 2))
-counting.mistake("prefix twice", _counts(prefix=lambda T, P: T * (T + 1) // 2 + P * P))
-counting.mistake("its diagonal twice", _counts(prefix=lambda T, P: T * (T + 1) // 2 + P * (P + 1) // 2))
-counting.mistake("prefix sees the rest", _counts(prefix=lambda T, P: P * T + sum(t + 1 for t in range(P, T))))
-counting.mistake("prefix apart", _counts(prefix=lambda T, P: P * P + (T - P) * (T - P + 1) // 2))
-counting.mistake("source square", _counts(cross=lambda T, S: S * S))
-counting.mistake("across causal", _counts(cross=lambda T, S: sum(min(t + 1, S) for t in range(T))))
+_PREFIX = "causal + P * (P - 1) // 2"
+counting.slip("diagonal left out", "T * T, causal", "T * T, T * (T - 1) // 2")
+counting.slip("half", "T * T, causal", "T * T, T * T // 2")
+counting.slip("prefix twice", _PREFIX, "causal + P * P")
+counting.slip("its diagonal twice", _PREFIX, "causal + P * (P + 1) // 2")
+counting.slip("prefix sees the rest", _PREFIX, "P * T + sum(range(P + 1, T + 1))")
+counting.slip("prefix apart", _PREFIX, "P * P + (T - P) * (T - P + 1) // 2")
+counting.slip("source square", "T * S", "S * S")
+counting.slip("across causal", "T * S", "sum(min(t + 1, S) for t in range(T))")

@@ -38,58 +38,22 @@ three.case(
 )
 
 
-def _compared(block=None, crossing=None, cells=None):
-    def wrong(D, F, n_blocks, T, S):
-        half = n_blocks // 2
-        own = block(D, F) if block else 4 * D * D + 2 * D * F + 2 * D
-        more = crossing(D, half, n_blocks) if crossing else half * (4 * D * D + D)
-        right = compared(D, F, n_blocks, T, S)[1]
-        return (n_blocks * own, n_blocks * own, n_blocks * own + more), (
-            cells(n_blocks, T, S, right) if cells else right
-        )
-
-    return wrong
-
-
-three.mistake("norm of the crossing", _compared(crossing=lambda D, half, n: half * 4 * D * D))
-three.mistake("crossing everywhere", _compared(crossing=lambda D, half, n: n * (4 * D * D + D)))
-three.mistake("no crossing", _compared(crossing=lambda D, half, n: 0))
-three.mistake("one norm", _compared(block=lambda D, F: 4 * D * D + 2 * D * F + D))
-three.mistake("norms with bias", _compared(block=lambda D, F: 4 * D * D + 2 * D * F + 4 * D))
-three.mistake("biases", _compared(block=lambda D, F: 4 * D * D + 2 * D * F + F + 3 * D))
-three.mistake(
-    "two whole stacks",
-    lambda D, F, n, T, S: (
-        (*compared(D, F, n, T, S)[0][:2], compared(D, F, 2 * n, T, S)[0][2]), compared(D, F, n, T, S)[1],
-    ),
-)  # fmt: skip
-three.mistake(
-    "prefix", _compared(cells=lambda n, T, S, right: (right[0] + n * (S * (S - 1) // 2), *right[1:]))
-)
-three.mistake("decoder both ways", _compared(cells=lambda n, T, S, right: (n * (S + T) ** 2, *right[1:])))
-three.mistake(
-    "encoder reads both", _compared(cells=lambda n, T, S, right: (right[0], n * (S + T) ** 2, right[2]))
-)
-three.mistake(
-    "writes both ways", _compared(cells=lambda n, T, S, right: (*right[:2], n // 2 * (S * S + T * T + T * S)))
-)
-three.mistake("one block", _compared(cells=lambda n, T, S, right: tuple(one // n for one in right)))
-three.mistake("norms left out", _compared(block=lambda D, F: 4 * D * D + 2 * D * F))
-three.mistake(
-    "target alone", _compared(cells=lambda n, T, S, right: (n * T * (T + 1) // 2, right[1], right[2]))
-)
-three.mistake(
-    "two texts apart",
-    _compared(cells=lambda n, T, S, right: (n * (T * (T + 1) + S * (S + 1)) // 2, right[1], right[2])),
-)
-three.mistake(
-    "encoder causal", _compared(cells=lambda n, T, S, right: (right[0], n * S * (S + 1) // 2, right[2]))
-)
-three.mistake(
-    "both in all blocks",
-    _compared(cells=lambda n, T, S, right: (right[0], right[1], n * (S * S + T * (T + 1) // 2 + T * S))),
-)
-three.mistake(
-    "nothing across",
-    _compared(cells=lambda n, T, S, right: (right[0], right[1], n // 2 * (S * S + T * (T + 1) // 2))),
-)
+_DECODER, _ENCODER = "n_blocks * whole * (whole + 1) // 2", "n_blocks * S * S"
+three.slip("norm of the crossing", "4 * D * D + D", "4 * D * D")
+three.slip("crossing everywhere", "half * crossing", "n_blocks * crossing")
+three.slip("no crossing", " + half * crossing", "")
+three.slip("one norm", "d_ff + 2 * D", "d_ff + D")
+three.slip("norms with bias", "d_ff + 2 * D", "d_ff + 4 * D")
+three.slip("biases", "d_ff + 2 * D", "d_ff + d_ff + 3 * D")
+three.slip("two whole stacks", "block + half * crossing", "block * 2 + n_blocks * crossing")
+three.slip("prefix", _DECODER, f"{_DECODER} + n_blocks * (S * (S - 1) // 2)")
+three.slip("decoder both ways", _DECODER, "n_blocks * whole**2")
+three.slip("encoder reads both", _ENCODER, "n_blocks * whole**2")
+three.slip("writes both ways", "S * S + own", "S * S + T * T")
+three.slip("one block", "    return ", "    cells = tuple(one // n_blocks for one in cells)\n    return ")
+three.slip("norms left out", "d_ff + 2 * D", "d_ff")
+three.slip("target alone", _DECODER, "n_blocks * own")
+three.slip("two texts apart", _DECODER, "n_blocks * (T * (T + 1) + S * (S + 1)) // 2")
+three.slip("encoder causal", _ENCODER, "n_blocks * S * (S + 1) // 2")
+three.slip("both in all blocks", "half * (S", "n_blocks * (S")
+three.slip("nothing across", " + T * S", "")

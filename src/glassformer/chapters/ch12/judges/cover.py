@@ -7,7 +7,6 @@ import numpy as np
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.shapes import Bool, Float, Integer
-from glassformer.tasks import NO_TARGET
 
 
 def cover(
@@ -57,50 +56,17 @@ covering.case(
 )  # fmt: skip
 
 
-def _covered(
-    inputs=lambda ids, chosen, fate, other, m: cover(ids, chosen, fate, other, m)[0],
-    targets=lambda ids, chosen, inputs: np.where(chosen, ids, NO_TARGET),
-):
-    def wrong(ids, chosen, fate, other, mask_id):
-        made = inputs(ids, chosen, fate, other, mask_id)
-        return made, targets(ids, chosen, made)
-
-    return wrong
-
-
-covering.mistake("all covered", _covered(lambda ids, chosen, fate, other, m: np.where(chosen, m, ids)))
-covering.mistake("all asked", _covered(targets=lambda ids, chosen, inputs: ids + 0))
-covering.mistake("asked for the cover", _covered(targets=lambda i, c, inputs: np.where(c, inputs, -100)))
-covering.mistake("changed alone", _covered(targets=lambda i, c, inputs: np.where(inputs != i, i, -100)))
-covering.mistake("exchanged", lambda *given: cover(*given)[::-1])
-covering.mistake(
-    "covered alone",
-    lambda i, c, fate, other, m: (cover(i, c, fate, other, m)[0], np.where(c & (fate < 0.8), i, -100)),
-)
-covering.mistake("covered again", _covered(lambda i, c, fate, other, m: np.where(c & (fate < 0.9), other, i)))
-
-
-@covering.mistake("the ends below")
-def _(ids, chosen, fate, other, mask_id):
-    return cover(ids, chosen, np.nextafter(fate, 0), other, mask_id)
-
-
-@covering.mistake("the upper end below")
-def _(ids, chosen, fate, other, mask_id):
-    return cover(ids, chosen, np.where(fate == 0.9, 0.85, fate), other, mask_id)
-
-
-covering.mistake("zero for nobody", _covered(targets=lambda ids, chosen, inputs: np.where(chosen, ids, 0)))
-covering.mistake("others asked", _covered(targets=lambda ids, c, inputs: np.where(c, -100, ids)))
-
-
-@covering.mistake("two fates exchanged")
-def _(ids, chosen, fate, other, mask_id):
-    changed = np.where(fate < 0.8, mask_id, np.where(fate < 0.9, ids, other))
-    return np.where(chosen, changed, ids), np.where(chosen, ids, -100)
-
-
-@covering.mistake("not the chosen alone")
-def _(ids, chosen, fate, other, mask_id):
-    changed = np.where(fate < 0.8, mask_id, np.where(fate < 0.9, other, ids))
-    return changed, np.where(chosen, ids, -100)
+_INPUTS, _TARGETS = "np.where(chosen, changed, ids)", "np.where(chosen, ids, -100)"
+covering.slip("all covered", "np.where(fate < 0.8, mask_id, np.where(fate < 0.9, other, ids))", "mask_id")
+covering.slip("all asked", _TARGETS, "ids + 0")
+covering.slip("asked for the cover", _TARGETS, "np.where(chosen, changed, -100)")
+covering.slip("changed alone", _TARGETS, "np.where(chosen & (changed != ids), ids, -100)")
+covering.slip("exchanged", f"{_INPUTS}, {_TARGETS}", f"{_TARGETS}, {_INPUTS}")
+covering.slip("covered alone", _TARGETS, "np.where(chosen & (fate < 0.8), ids, -100)")
+covering.slip("covered again", "fate < 0.8, mask_id", "fate < 0.8, other")
+covering.slip("the ends below", "fate <", "fate <=")
+covering.slip("the upper end below", "fate < 0.9", "fate <= 0.9")
+covering.slip("zero for nobody", "-100", "0")
+covering.slip("others asked", "ids, -100", "-100, ids")
+covering.slip("two fates exchanged", "other, ids))", "ids, other))")
+covering.slip("not the chosen alone", _INPUTS, "changed")

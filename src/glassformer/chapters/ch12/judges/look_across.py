@@ -68,38 +68,16 @@ for _title, _given in (
     across.case(_title, *_given, want=_across_by_hand(*_given))
 
 
-def _across(
-    asks=lambda x, m: x, keys=lambda x, m: m, values=lambda x, m: m,
-    may=lambda real, T: real, scale=None, out=True, one_head=False, late=False, columns=False, hidden=-np.inf,
-):  # fmt: skip
-    def wrong(x, memory, W_q, W_k, W_v, W_o, n_heads, real):
-        if one_head:
-            n_heads = 1
-        q = split_heads(asks(x, memory) @ W_q, n_heads)
-        k, v = split_heads(keys(x, memory) @ W_k, n_heads), split_heads(values(x, memory) @ W_v, n_heads)
-        scores = q @ k.swapaxes(-1, -2) * (scale(x.shape[-1]) if scale else q.shape[-1] ** -0.5)
-        seen = may(real, len(x))
-        with np.errstate(all="ignore"):
-            if late:
-                weights = softmax(scores) * seen
-            else:
-                weights = softmax(np.where(seen, scores, hidden), axis=-2 if columns else -1)
-        mixed = merge_heads(weights @ v)
-        return mixed @ W_o if out else mixed
-
-    return wrong
-
-
-across.mistake("itself", _across(keys=lambda x, m: x, values=lambda x, m: x))
-across.mistake("values of x", _across(values=lambda x, m: x))
-across.mistake("roles changed", _across(asks=lambda x, m: m, keys=lambda x, m: x, values=lambda x, m: x))
-across.mistake("padding seen", _across(may=lambda real, T: np.ones_like(real)))
-across.mistake("real hidden", _across(may=lambda real, T: ~real if not real.all() else real))
-across.mistake("nothing to see", _across(may=lambda real, T: ~real))
-across.mistake("score of 0", _across(hidden=0.0))
-across.mistake("hidden too late", _across(late=True))
-across.mistake("causal", _across(may=lambda real, T: real & np.tri(T, len(real), dtype=bool)))
-across.mistake("no root", _across(scale=lambda D: 1.0))
-across.mistake("root of D", _across(scale=lambda D: D**-0.5))
-across.mistake("one head", _across(one_head=True))
-across.mistake("no W_o", _across(out=False))
+across.slip("itself", "memory @", "x @")
+across.slip("values of x", "memory @ W_v", "x @ W_v")
+across.slip("roles changed", "x @ W_q", "memory @ W_q", "memory @ W_k", "x @ W_k", "memory @ W_v", "x @ W_v")
+across.slip("padding seen", "real, q", "True, q")
+across.slip("real hidden", "real, q", "~real | real.all(), q")
+across.slip("nothing to see", "real, q", "~real, q")
+across.slip("score of 0", "-np.inf", "0.0")
+across.slip("hidden too late", "real, q", "True, q", "softmax(scores)", "softmax(scores) * real")
+across.slip("causal", "real, q", "real & np.tri(len(x), len(real), dtype=bool), q")
+across.slip("no root", " / np.sqrt(q.shape[-1])", "")
+across.slip("root of D", "q.shape[-1]", "x.shape[-1]")
+across.slip("one head", "    q = ", "    n_heads = 1\n    q = ")
+across.slip("no W_o", " @ W_o", "")

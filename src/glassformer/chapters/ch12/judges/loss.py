@@ -55,67 +55,27 @@ _z, _t = 4000 + numbers(4, 3, seed=3), np.array([-100, 0, 2, -100])
 mean.case("logits so large that exp would overflow", _z, _t, want=_by_hand(_z, _t))
 _z = 4000 * numbers(4, 3, seed=3)
 mean.case(
-    "logits so far apart that p would become 0, although its logarithm is finite",
-    _z,
-    _t,
+    "logits so far apart that p would become 0, although its logarithm is finite", _z, _t,
     want=_by_hand(_z, _t),
-)
+)  # fmt: skip
 
 
-def _each(logits, targets):
-    """Returns −ln p of every target, and 0 where there is none."""
-    p = logits - logits.max(axis=-1, keepdims=True)
-    p = p - np.log(np.exp(p).sum(axis=-1, keepdims=True))
-    found = -np.take_along_axis(p, np.maximum(targets, 0)[..., None], axis=-1)[..., 0]
-    return np.where(targets == NO_TARGET, 0, found)
-
-
-@mean.mistake("padding asked")
-def _(logits, targets):
-    return float(_each(logits, np.where(targets == NO_TARGET, 0, targets)).mean())
-
-
-@mean.mistake("counted from the end")
-def _(logits, targets):
-    return float(_each(logits, targets % logits.shape[-1]).mean())
-
-
-@mean.mistake("text by text")
-def _(logits, targets):
-    asked = (targets != NO_TARGET).sum(axis=-1)
-    return float((_each(logits, targets).sum(axis=-1) / asked).mean())
-
-
-@mean.mistake("no maximum")
-def _(logits, targets):
-    with np.errstate(all="ignore"):
-        p = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
-        asked = targets != NO_TARGET
-        return float(-np.log(p[asked][np.arange(asked.sum()), targets[asked]]).mean())
-
-
-@mean.mistake("log of nothing")
-def _(logits, targets):
-    asked = targets != NO_TARGET
-    with np.errstate(all="ignore"):
-        return float(-np.log(softmax(logits[asked])[np.arange(asked.sum()), targets[asked]]).mean())
-
-
-@mean.mistake("no log")
-def _(logits, targets):
-    return -float(np.exp(-_each(logits, targets))[targets != NO_TARGET].mean())
-
-
-@mean.mistake("every target of every row")
-def _(logits, targets):
-    rows, wanted = logits[targets != NO_TARGET], targets[targets != NO_TARGET]
-    return float(np.mean([_each(rows, np.full(len(rows), one)).mean() for one in wanted]))
-
-
-mean.mistake("id 0 not asked", lambda logits, targets: float(_each(logits, targets)[targets > 0].mean()))
-mean.mistake("over all", lambda logits, targets: float(_each(logits, targets).mean()))
-mean.mistake("sum", lambda logits, targets: float(_each(logits, targets).sum()))
-mean.mistake(
-    "sign", lambda logits, targets: -float(_each(logits, targets).sum() / (targets != NO_TARGET).sum())
-)
-mean.mistake("bits", lambda x, t: float(_each(x, t).sum() / (t != NO_TARGET).sum() / math.log(2)))
+_SURPRISES = "(log_total - rows[np.arange(len(wanted)), wanted]).mean()"
+mean.slip("padding asked", "    asked", "    targets = np.where(targets == -100, 0, targets)\n    asked")
+mean.slip("counted from the end", "    asked", "    targets = targets % logits.shape[-1]\n    asked")
+mean.slip(
+    "text by text", _SURPRISES, "np.average(log_total - rows[np.arange(len(wanted)), wanted], weights=shares[asked])",
+    "    top", "    shares = asked / asked.sum(axis=-1, keepdims=True)\n    top",
+)  # fmt: skip
+mean.slip("no maximum", "rows.max(axis=-1, keepdims=True)", "np.zeros((len(rows), 1))")
+mean.slip(
+    "log of nothing", "(log_total - rows[np.arange(len(wanted)), wanted])",
+    "-np.log(softmax(rows)[np.arange(len(wanted)), wanted])", softmax=softmax,
+)  # fmt: skip
+mean.slip("no log", _SURPRISES, "-np.exp(rows[np.arange(len(wanted)), wanted] - log_total).mean()")
+mean.slip("every target of every row", "[np.arange(len(wanted)), wanted]", "[:, wanted]")
+mean.slip("id 0 not asked", "targets != -100", "targets > 0")
+mean.slip("over all", ".mean()", ".sum() / targets.size")
+mean.slip("sum", ".mean()", ".sum()")
+mean.slip("sign", "return ", "return -")
+mean.slip("bits", ".mean()", ".mean() / math.log(2)")

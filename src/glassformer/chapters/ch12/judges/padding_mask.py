@@ -42,21 +42,11 @@ def _(learner):
     expect(shares, want, "softmax of masked scores (B, H, T, S)", axes="B H T S")
 
 
-def _real(lengths, S):
-    return np.arange(S) < np.asarray(lengths)[:, None]
-
-
-padding.mistake("on queries", lambda lengths, S: _real(lengths, S)[:, None, :, None])
-padding.mistake("hides the real", lambda lengths, S: ~padding_mask(lengths, S))
-padding.mistake("without axes", lambda lengths, S: _real(lengths, S))
-padding.mistake("one axis", lambda lengths, S: _real(lengths, S)[:, None])
-padding.mistake(
-    "one too many", lambda lengths, S: (np.arange(S) <= np.asarray(lengths)[:, None])[:, None, None]
-)
-padding.mistake("from the left", lambda lengths, S: _real(lengths, S)[:, None, None, ::-1])
-padding.mistake(
-    "written out", lambda lengths, S: np.broadcast_to(padding_mask(lengths, S), (len(lengths), 1, S, S))
-)
-padding.mistake(
-    "all as the first", lambda lengths, S: np.broadcast_to(_real(lengths[:1], S), (len(lengths), 1, 1, S))
-)
+padding.slip("on queries", "[:, None, None, :]", "[:, None, :, None]")
+padding.slip("hides the real", "(np.arange", "~(np.arange")
+padding.slip("without axes", "[:, None, None, :]", "")
+padding.slip("one axis", "[:, None, None, :]", "[:, None]")
+padding.slip("one too many", "<", "<=")
+padding.slip("from the left", "[:, None, None, :]", "[:, None, None, ::-1]")
+padding.slip("written out", "[:, None, None, :]", "[:, None, None, :] & np.ones((S, 1), bool)")
+padding.slip("all as the first", "np.asarray(lengths)", "np.full_like(lengths, lengths[0])")

@@ -4,13 +4,11 @@ Axes: B batch, T positions.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.shapes import Integer
-from glassformer.tasks import NO_TARGET
 
 
 def shifted(
@@ -46,31 +44,14 @@ forcing.case(
 )  # fmt: skip
 
 
-def _filled(rows: Sequence[Any], filler: int) -> np.ndarray:
-    width = max(map(len, rows))
-    return np.array([[*row, *[filler] * (width - len(row))] for row in rows])
-
-
-def _forced(read, asked, filler=lambda pad: NO_TARGET):
-    def wrong(answers, start_id, stop_id, pad_id):
-        a = [list(answer) for answer in answers]
-        return (
-            _filled([read(one, start_id, stop_id) for one in a], pad_id),
-            _filled([asked(one, start_id, stop_id) for one in a], filler(pad_id)),
-        )
-
-    return wrong
-
-
-forcing.mistake("not shifted", _forced(lambda a, s, e: [*a, e], lambda a, s, e: [*a, e]))
-forcing.mistake("in the other order", lambda *given: shifted(*given)[::-1])
-forcing.mistake("asked for what it reads", _forced(lambda a, s, e: [s, *a], lambda a, s, e: [s, *a]))
-forcing.mistake("no stop", _forced(lambda a, s, e: [s, *a[:-1]], lambda a, s, e: a))
-forcing.mistake("stop read", _forced(lambda a, s, e: [s, *a, e], lambda a, s, e: [*a, e, NO_TARGET]))
-forcing.mistake("start and stop exchanged", _forced(lambda a, s, e: [e, *a], lambda a, s, e: [*a, s]))
-forcing.mistake(
-    "asked for padding", _forced(lambda a, s, e: [s, *a], lambda a, s, e: [*a, e], lambda pad: pad)
-)
-forcing.mistake("read −100", lambda a, s, e, pad: (shifted(a, s, e, NO_TARGET)[0], shifted(a, s, e, pad)[1]))
-forcing.mistake("filled with the stop", lambda a, s, e, pad: shifted(a, s, e, e))
-forcing.mistake("shifted twice", _forced(lambda a, s, e: [s, *a], lambda a, s, e: [*a[1:], e, NO_TARGET]))
+_READ, _ASKED = "[start_id, *answer]", "[*answer, stop_id]"
+forcing.slip("not shifted", _READ, _ASKED)
+forcing.slip("in the other order", "return ids, targets", "return targets, ids")
+forcing.slip("asked for what it reads", _ASKED, _READ)
+forcing.slip("no stop", " + 1", "", _READ, f"{_READ}[:-1]", _ASKED, "answer")
+forcing.slip("stop read", "T = ", "T = 1 + ", f"1] = {_READ}", "2] = [start_id, *answer, stop_id]")
+forcing.slip("start and stop exchanged", _READ, "[stop_id, *answer]", _ASKED, "[*answer, start_id]")
+forcing.slip("asked for padding", "-100", "pad_id")
+forcing.slip("read −100", "T), pad_id", "T), -100")
+forcing.slip("filled with the stop", "T), pad_id", "T), stop_id")
+forcing.slip("shifted twice", _ASKED, "[*answer, stop_id, -100][1:]")

@@ -51,14 +51,9 @@ writing.case(
     "three ids, and then the stop", _says(4, 2, 7), 10, 11, 8, want=[4, 2, 7], what="translate to [4, 2, 7]"
 )
 writing.case(
-    "an id may occur more than once",
-    _says(5, 5, 0, 5),
-    10,
-    11,
-    8,
-    want=[5, 5, 0, 5],
+    "an id may occur more than once", _says(5, 5, 0, 5), 10, 11, 8, want=[5, 5, 0, 5],
     what="translate to [5, 5, 0, 5]",
-)
+)  # fmt: skip
 writing.case(
     "at most `n_most` ids", _says(1, 2, 3, 4, 5, 6), 10, 11, 4, want=[1, 2, 3, 4],
     what="translate with n_most = 4",
@@ -85,39 +80,19 @@ def _(learner):
         )
 
 
-def _written(
-    first=lambda start: [start], read=lambda ids: ids, stops=True, gives=lambda ids: ids[1:], more=0,
-    choose=np.argmax, keeps_stop=False,
-):  # fmt: skip
-    def wrong(next_logits, start_id, stop_id, n_most):
-        ids, n_first = first(start_id), len(first(start_id))
-        while len(ids) - n_first < n_most + more:
-            new = int(choose(next_logits(np.array(read(ids), dtype=int))))
-            if stops and new == stop_id:
-                if keeps_stop:
-                    ids.append(new)
-                break
-            ids.append(new)
-        return np.array(gives(ids), dtype=int)
-
-    return wrong
-
-
-def _filtered(next_logits, start_id, stop_id, n_most):
-    ids = translate(next_logits, start_id, stop_id, n_most)
-    return ids[ids != start_id]
-
-
-writing.mistake("start kept", _written(gives=lambda ids: ids))
-writing.mistake("stop kept", _written(keeps_stop=True))
-writing.mistake("never stops", _written(stops=False))
-writing.mistake("last id alone", _written(read=lambda ids: ids[-1:]))
-writing.mistake("last of a row", _written(choose=lambda logits: np.argmax(logits[-1])))
-writing.mistake("no limit", _written(more=99))
-writing.mistake("cut and counted", _written(keeps_stop=True, more=-1, gives=lambda ids: ids[1:-1]))
-writing.mistake("filtered", _filtered)
-writing.mistake("start dropped later", _written(read=lambda ids: ids[1:] if len(ids) > 1 else ids))
-writing.mistake("start forgotten", _written(read=lambda ids: ids[1:]))
-writing.mistake("one too many", _written(more=1))
-writing.mistake("one too few", _written(more=-1))
-writing.mistake("unlikeliest", _written(choose=np.argmin))
+writing.slip("start kept", "ids[1:]", "ids")
+writing.slip("stop kept", "            break", "            ids.append(new)\n            break")
+writing.slip("never stops", "new == stop_id", "False")
+writing.slip("last id alone", "np.array(ids)", "np.array(ids[-1:])")
+writing.slip("last of a row", "(np.array(ids))", "(np.array(ids))[-1]")
+writing.slip("no limit", "<= n_most", "<= n_most + 99")
+writing.slip(
+    "cut and counted", "            break", "            ids.append(new)\n            break",
+    "<= n_most", "< n_most", "ids[1:]", "ids[1:-1]",
+)  # fmt: skip
+writing.slip("filtered", "ids[1:]", "[one for one in ids if one != start_id]")
+writing.slip("start dropped later", "np.array(ids)", "np.array(ids[1:] or ids)")
+writing.slip("start forgotten", "np.array(ids)", "np.array(ids[1:], dtype=int)")
+writing.slip("one too many", "<= n_most", "<= n_most + 1")
+writing.slip("one too few", "<= n_most", "< n_most")
+writing.slip("unlikeliest", "np.argmax", "np.argmin")

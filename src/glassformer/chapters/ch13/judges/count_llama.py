@@ -31,23 +31,15 @@ llama.also(128_256, 4096, 32, 32, 8, 14_336, want=8_030_261_248)
 llama.case("a tied head: SmolLM2 135M", 49_152, 576, 30, 9, 3, 1536, tied=True, want=134_515_008)
 
 
-def _counted(ffn=3, keys=lambda D, H, G: G * (D // H), norms=2, gain=1, last=1, ends=lambda tied: 2 - tied):
-    def wrong(vocab_size, d_model, n_layers, n_heads, n_kv_heads, d_ff, *, tied=False):
-        D = d_model
-        block = 2 * D * D + 2 * D * keys(D, n_heads, n_kv_heads) + ffn * D * d_ff + norms * gain * D
-        return ends(tied) * vocab_size * D + n_layers * block + last * gain * D
-
-    return wrong
-
-
-llama.mistake("two matrices", _counted(ffn=2))
-llama.mistake("keys not shared", _counted(keys=lambda D, H, G: D))
-llama.mistake("one head's width", _counted(keys=lambda D, H, G: D // H))
-llama.mistake("answers per asking", _counted(keys=lambda D, H, G: D // G))
-llama.mistake("biases in the norms", _counted(gain=2))
-llama.mistake("biases in the norms", _counted(norms=4))
-llama.mistake("last norm", _counted(last=0))
-llama.mistake("one norm", _counted(norms=1))
-llama.mistake("always tied", _counted(ends=lambda tied: 1))
-llama.mistake("never tied", _counted(ends=lambda tied: 2))
-llama.mistake("ends swapped", _counted(ends=lambda tied: 1 + tied))
+_KEYS, _ENDS = "n_kv_heads * (d_model // n_heads)", "(1 if tied else 2)"
+llama.slip("two matrices", "3 * D", "2 * D")
+llama.slip("keys not shared", _KEYS, "d_model")
+llama.slip("one head's width", _KEYS, "d_model // n_heads")
+llama.slip("answers per asking", _KEYS, "d_model // n_kv_heads")
+llama.slip("biases in the norms", "d_ff + 2 * D", "d_ff + 4 * D", "block + D", "block + 2 * D")
+llama.slip("biases in the norms", "d_ff + 2 * D", "d_ff + 4 * D")
+llama.slip("last norm", "block + D", "block")
+llama.slip("one norm", "d_ff + 2 * D", "d_ff + D")
+llama.slip("always tied", _ENDS, "1")
+llama.slip("never tied", _ENDS, "2")
+llama.slip("ends swapped", _ENDS, "(2 if tied else 1)")

@@ -88,56 +88,33 @@ first.case(
 )  # fmt: skip
 
 
-def _first(differs, shapes=True):
-    def wrong(one, other, tolerance):
-        for (name, a), (_, b) in zip(one, other, strict=False):
-            if shapes and a.shape != b.shape:
-                return name
-            with np.errstate(all="ignore"):
-                if differs(a, b, tolerance):
-                    return name
-        return ""
-
-    return wrong
-
-
-def _exactly(a, b):
-    return np.where(a == b, 0.0, abs(a - b))  # −∞ on both sides is no difference
+_SAME = "np.allclose(a, b, rtol=0, atol=tolerance)"
+_OFF = "np.where(a == b, 0.0, abs(a - b))"  # −∞ on both sides is no difference
 
 
 @first.mistake("largest")
 def _(one, other, tolerance):
-    with np.errstate(all="ignore"):
-        off = [np.nan_to_num(_exactly(a, b), nan=9e9).max() if a.shape == b.shape else 9e9
-               for (_, a), (_, b) in zip(one, other, strict=False)]  # fmt: skip
+    off = [np.nan_to_num(np.where(a == b, 0.0, abs(a - b)), nan=9e9).max() if a.shape == b.shape else 9e9
+           for (_, a), (_, b) in zip(one, other, strict=False)]  # fmt: skip
     return one[int(np.argmax(off))][0] if max(off) > tolerance else ""
 
 
-@first.mistake("last")
-def _(one, other, tolerance):
-    found = ""
-    for a, b in zip(one, other, strict=False):
-        found = first_difference([a], [b], tolerance) or found
-    return found
-
-
-@first.mistake("signed")
-def _(one, other, tolerance):
-    return _first(lambda a, b, t: not (np.where(a == b, 0.0, b - a) <= t).all())(one, other, tolerance)
-
-
-first.mistake("signed", _first(lambda a, b, t: not (np.where(a == b, 0.0, a - b) <= t).all()))
-first.mistake("infinity passed over", _first(
-    lambda a, b, t: not (np.where(np.isinf(a) | np.isinf(b), 0.0, abs(a - b)) <= t).all()))  # fmt: skip
-first.mistake("nan passes", _first(lambda a, b, t: (_exactly(a, b) > t).any()))
-first.mistake("masked", _first(lambda a, b, t: not (abs(a - b) <= t).all()))
-first.mistake("relative too", _first(lambda a, b, t: not np.allclose(a, b, atol=t)))
-first.mistake("relative", _first(lambda a, b, t: not np.allclose(a, b, rtol=t, atol=0)))
-first.mistake("nan equal", _first(lambda a, b, t: not np.allclose(a, b, rtol=0, atol=t, equal_nan=True)))
-first.mistake("nan to a number", _first(
-    lambda a, b, t: not np.allclose(np.nan_to_num(a), np.nan_to_num(b), rtol=0, atol=t)))  # fmt: skip
-first.mistake("at the tolerance", _first(lambda a, b, t: not (_exactly(a, b) < t).all()))
-first.mistake("mean", _first(lambda a, b, t: not _exactly(a, b).mean() <= t))
-first.mistake("exactly", _first(lambda a, b, t: not np.array_equal(a, b)))
-first.mistake("tolerance of its own", _first(lambda a, b, t: not np.allclose(a, b, rtol=0, atol=1e-6)))
-first.mistake("shapes stretched", _first(lambda a, b, t: not (_exactly(a, b) <= t).all(), shapes=False))
+first.slip(
+    "last", "    for", '    found = ""\n    for', "return name", "found = name", 'return ""', "return found"
+)
+first.slip("signed", _SAME, "(np.where(a == b, 0.0, b - a) <= tolerance).all()")
+first.slip("signed", _SAME, "(np.where(a == b, 0.0, a - b) <= tolerance).all()")
+first.slip(
+    "infinity passed over", _SAME, "(np.where(np.isinf(a) | np.isinf(b), 0.0, abs(a - b)) <= tolerance).all()"
+)
+first.slip("nan passes", f"not {_SAME}", f"({_OFF} > tolerance).any()")
+first.slip("masked", _SAME, "(abs(a - b) <= tolerance).all()")
+first.slip("relative too", "rtol=0, ", "")
+first.slip("relative", "rtol=0, atol=tolerance", "rtol=tolerance, atol=0")
+first.slip("nan equal", "rtol=0", "equal_nan=True, rtol=0")
+first.slip("nan to a number", "allclose(a, b", "allclose(np.nan_to_num(a), np.nan_to_num(b)")
+first.slip("at the tolerance", _SAME, f"({_OFF} < tolerance).all()")
+first.slip("mean", _SAME, f"{_OFF}.mean() <= tolerance")
+first.slip("exactly", _SAME, "np.array_equal(a, b)")
+first.slip("tolerance of its own", "atol=tolerance", "atol=1e-6")
+first.slip("shapes stretched", f"a.shape != b.shape or not {_SAME}", f"not ({_OFF} <= tolerance).all()")

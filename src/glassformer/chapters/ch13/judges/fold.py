@@ -59,30 +59,20 @@ folded.case(
 )  # fmt: skip
 
 
-def _folded(size=lambda t, e: np.sqrt((t**2).mean(-1, keepdims=True) + e), gain=True,
-            factor=lambda s, K: s * math.sqrt(K), centre=False, stream=False, zero=np.nan_to_num):  # fmt: skip
-    def wrong(table, own, gain_q, scale, eps):
-        given = table - table.mean(-1, keepdims=True) * centre
-        with np.errstate(all="ignore"):
-            made = zero(given / size(given, eps))
-        return made * own if gain else made, gain_q * factor(scale, len(own) if stream else len(gain_q))
-
-    return wrong
-
-
-folded.mistake("factor alone", _folded(factor=lambda s, K: s))
-folded.mistake("divided again", _folded(factor=lambda s, K: s / math.sqrt(K)))
-folded.mistake("times K", _folded(factor=lambda s, K: s * K))
-folded.mistake("width of the stream", _folded(stream=True))
-folded.mistake("divided by the factor", _folded(factor=lambda s, K: math.sqrt(K) / s))
-folded.mistake("square root of the factor", _folded(factor=lambda s, K: math.sqrt(s) * K**0.25))
-folded.mistake("ε outside", _folded(size=lambda t, e: np.sqrt((t**2).mean(-1, keepdims=True)) + e))
-folded.mistake("ε forgotten", _folded(size=lambda t, e: np.sqrt((t**2).mean(-1, keepdims=True))))
-folded.mistake(
-    "ε forgotten", _folded(size=lambda t, e: np.sqrt((t**2).mean(-1, keepdims=True)), zero=lambda x: x)
+_FACTOR, _NO_NAN = "scale * np.sqrt(len(gain_q))", ("table / size", "np.nan_to_num(table / size)")
+folded.slip("factor alone", _FACTOR, "scale")
+folded.slip("divided again", _FACTOR, "scale / np.sqrt(len(gain_q))")
+folded.slip("times K", _FACTOR, "scale * len(gain_q)")
+folded.slip("width of the stream", "len(gain_q)", "len(gain)")
+folded.slip("divided by the factor", "gain_q * scale", "gain_q / scale")
+folded.slip("square root of the factor", _FACTOR, f"np.sqrt({_FACTOR})")
+folded.slip("ε outside", " + eps)", ") + eps", *_NO_NAN)
+folded.slip("ε forgotten", " + eps", "", *_NO_NAN)
+folded.slip("ε forgotten", " + eps", "")
+folded.slip("gain forgotten", " * gain,", ",")
+folded.slip("sum", ".mean(", ".sum(")
+folded.slip("columns", "axis=-1", "axis=0", *_NO_NAN)
+folded.slip("whole table", "axis=-1, keepdims=True", "")
+folded.slip(
+    "mean taken away", "    size", "    table = table - table.mean(-1, keepdims=True)\n    size", *_NO_NAN
 )
-folded.mistake("gain forgotten", _folded(gain=False))
-folded.mistake("sum", _folded(size=lambda t, e: np.sqrt((t**2).sum(-1, keepdims=True) + e)))
-folded.mistake("columns", _folded(size=lambda t, e: np.sqrt((t**2).mean(0, keepdims=True) + e)))
-folded.mistake("whole table", _folded(size=lambda t, e: np.sqrt((t**2).mean() + e)))
-folded.mistake("mean taken away", _folded(centre=True))

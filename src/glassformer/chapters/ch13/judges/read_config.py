@@ -30,17 +30,13 @@ _QWEN3 = {
 }  # fmt: skip
 
 fields.case(
-    "LLaMA-3 8B: four query heads share one key/value head",
-    _LLAMA_3_8B,
-    want=(128, 4, 131_072),
+    "LLaMA-3 8B: four query heads share one key/value head", _LLAMA_3_8B, want=(128, 4, 131_072),
     what="LLaMA-3 8B's file",
-)
+)  # fmt: skip
 fields.case(
-    "no num_key_value_heads: each query head has its own keys and values",
-    _LLAMA_2_7B,
-    want=(128, 1, 524_288),
-    what="LLaMA-2 7B's file",
-)
+    "no num_key_value_heads: each query head has its own keys and values", _LLAMA_2_7B,
+    want=(128, 1, 524_288), what="LLaMA-2 7B's file",
+)  # fmt: skip
 fields.case(
     "a head_dim that is not hidden_size / heads", _QWEN3, want=(128, 2, 114_688), what="Qwen3 0.6B's file"
 )
@@ -50,34 +46,14 @@ fields.case(
 )  # fmt: skip
 
 
-def _fields(head=True, default=lambda H: H, factor=4, layers=True, asking=False, turned=False, hidden=False):
-    def wrong(config):
-        H = config["num_attention_heads"]
-        G = config.get("num_key_value_heads") or default(H)
-        K = (config.get("head_dim") if head else None) or config["hidden_size"] // H
-        shared = G if turned else H // G
-        width = config["hidden_size"] if hidden else (H if asking else G) * K
-        return K, shared, factor * (config["num_hidden_layers"] if layers else 1) * width
-
-    return wrong
-
-
-fields.mistake("head_dim", _fields(head=False))
-fields.mistake("one for all", _fields(default=lambda H: 1))
-fields.mistake("keys alone", _fields(factor=2))
-fields.mistake("float32", _fields(factor=8))
-fields.mistake("bits", _fields(factor=32))
-fields.mistake("one block", _fields(layers=False))
-fields.mistake("heads that ask", _fields(asking=True))
-fields.mistake("width of the stream", _fields(hidden=True))
-fields.mistake("how many answer", _fields(turned=True))
-
-
-@fields.mistake("not in the file")
-def _(config):
-    return config["head_dim"]
-
-
-@fields.mistake("not in the file")
-def _(config):
-    return read_config(config | {"num_key_value_heads": config["num_key_value_heads"]})
+fields.slip("head_dim", 'config.get("head_dim") or ', "")
+fields.slip("one for all", "or H", "or 1")
+fields.slip("keys alone", "2 * config", "config")
+fields.slip("float32", "K * 2", "K * 4")
+fields.slip("bits", "K * 2", "K * 2 * 8")
+fields.slip("one block", ' * config["num_hidden_layers"]', "")
+fields.slip("heads that ask", "* G * K", "* H * K")
+fields.slip("width of the stream", "* G * K", '* config["hidden_size"]')
+fields.slip("how many answer", "H // G", "G")
+fields.slip("not in the file", 'config.get("head_dim")', 'config["head_dim"]')
+fields.slip("not in the file", 'config.get("num_key_value_heads")', 'config["num_key_value_heads"]')

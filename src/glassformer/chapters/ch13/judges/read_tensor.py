@@ -1,7 +1,6 @@
 """Judges "A tensor out of a file" (chapter 13): one tensor of a safetensors file, from its bytes."""
 
 import json
-import math
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -67,12 +66,9 @@ tensor.case(
 )  # fmt: skip
 tensor.also(_TWO, "first", want=[[0.5, 1], [-1.5, 2]], what="read_tensor(file, 'first')")
 tensor.case(
-    "F16: two bytes per number",
-    _HALF,
-    "b",
-    want=[[0.5, -3.0], [1024.0, 0.125]],
+    "F16: two bytes per number", _HALF, "b", want=[[0.5, -3.0], [1024.0, 0.125]],
     what="read_tensor(file, 'b'), F16",
-)
+)  # fmt: skip
 tensor.also(_HALF, "c", want=[6.0], what="read_tensor(file, 'c'), F16")
 tensor.case(
     "BF16: the upper half of a float32", _BRAIN, "b", want=[1.0, -2.5, 96.0, 2.0**-20],
@@ -80,74 +76,23 @@ tensor.case(
 )  # fmt: skip
 
 
-def _tensor(start=lambda length: 8 + length, kinds=None, brain=True, turned=False, flat=False, end=True,
-            shift=16, look=lambda bits: bits.view(np.float32)):  # fmt: skip
-    kinds = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"} | (kinds or {})
-
-    def wrong(data, name):
-        length = int.from_bytes(data[:8], "little")
-        entry = json.loads(data[8 : 8 + length])[name]
-        first, last = entry["data_offsets"]
-        kind = kinds[entry["dtype"]]
-        raw = (data[start(length) :] + bytes(64))[first : last if end else None]
-        row = np.frombuffer(raw[: len(raw) // int(kind[-1]) * int(kind[-1])], kind)
-        if not end:
-            row = row[: math.prod(entry["shape"])]
-        if entry["dtype"] == "BF16" and brain:
-            row = look(row.astype(np.uint32) << shift)
-        with np.errstate(all="ignore"):
-            row = np.nan_to_num(row.astype(np.float32))
-        if turned:
-            return row.reshape(entry["shape"][::-1]).T
-        return row if flat else row.reshape(entry["shape"])
-
-    return wrong
-
-
-tensor.mistake("offset from the file's start", _tensor(start=lambda length: 0))
-tensor.mistake("eight bytes", _tensor(start=lambda length: length))
-tensor.mistake("flat", _tensor(flat=True))
-tensor.mistake("columns first", _tensor(turned=True))
-tensor.mistake("big-endian", _tensor(kinds={"F32": ">f4", "F16": ">f2"}))
-tensor.mistake("brain as half", _tensor(kinds={"BF16": "<f2"}, brain=False))
-tensor.mistake("brain as whole numbers", _tensor(brain=False))
-tensor.mistake("brain converted", _tensor(look=lambda bits: bits))
-tensor.mistake("brain below", _tensor(shift=0))
-tensor.mistake("brain below", _tensor(shift=8))
-
-
-@tensor.mistake("blanks left out")
-def _(data, name):
-    header, body = data[8:].split(b"}}")[0] + b"}}", int.from_bytes(data[:8], "little") + 8
-    return read_tensor(
-        len(header).to_bytes(8, "little") + header + data[8 + len(header) : body] + data[body:], name
-    )
-
-
-@tensor.mistake("length from the wrong end")
-def _(data, name):
-    return json.loads(data[8 : 8 + int.from_bytes(data[:8], "big")])[name]
-
-
-@tensor.mistake("metadata as a tensor")
-def _(data, name):
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    return {one: entry["dtype"] for one, entry in header.items()}
-
-
-@tensor.mistake("the first of the file")
-def _(data, name):
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    return read_tensor(data, next(one for one in header if one != "__metadata__"))
-
-
-@tensor.mistake("the first for all")
-def _(data, name):
-    start = 8 + int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:start])
-    entry = header[name]
-    kind = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}[entry["dtype"]]
-    row = np.frombuffer((data + bytes(64))[start:], kind, count=math.prod(entry["shape"]))
-    if entry["dtype"] == "BF16":
-        row = (row.astype(np.uint32) << 16).view(np.float32)
-    return row.astype(np.float32).reshape(entry["shape"])
+tensor.slip("offset from the file's start", "(start + offset", "(offset")
+tensor.slip("eight bytes", "(start + offset", "(start - 8 + offset")
+tensor.slip("flat", '.reshape(entry["shape"])', "")
+tensor.slip("columns first", 'entry["shape"])', 'entry["shape"][::-1]).T')
+tensor.slip("big-endian", '"<f4"', '">f4"', '"<f2"', '">f2"')
+tensor.slip("brain as half", "<u2", "<f2", '== "BF16"', '== ""')
+tensor.slip("brain as whole numbers", '== "BF16"', '== ""')
+tensor.slip("brain converted", ".view(np.float32)", "")
+tensor.slip("brain below", " << 16", "")
+tensor.slip("brain below", "<< 16", "<< 8")
+tensor.slip("blanks left out", '8 + int.from_bytes(data[:8], "little")', 'data.index(b"}}") + 2')
+tensor.slip("length from the wrong end", '"little"', '"big"')
+tensor.slip(
+    "metadata as a tensor", "    begin",
+    '    kinds = [one["dtype"] for one in json.loads(data[8:start]).values()]\n    begin',
+)  # fmt: skip
+tensor.slip(
+    "the first of the file", "json.loads(data[8:start])[name]", "list(json.loads(data[8:start]).values())[1]"
+)
+tensor.slip("the first for all", "(start + offset", '(start + offset - entry["data_offsets"][0]')

@@ -1,7 +1,5 @@
 """Judges "From their names to ours" (chapter 13): a name in GPT-2's files becomes the name in this book."""
 
-import re
-
 from glassformer.exercises.catalogue import exercise
 
 
@@ -46,10 +44,9 @@ names.case(
 )  # fmt: skip
 names.also("transformer.wte.weight", want="token_embedding.weight")
 names.refuses(
-    "a mask, which old files contain, is not a weight: ValueError",
-    "h.0.attn.bias",
+    "a mask, which old files contain, is not a weight: ValueError", "h.0.attn.bias",
     what="rename('h.0.attn.bias')",
-)
+)  # fmt: skip
 names.refuses("other unknown names", "lm_head.weight")
 names.also_refuses("h.0.attn.c_attn.weight")
 names.refuses("a table in a block, a block's norm outside", "h.3.wte.weight")
@@ -57,54 +54,16 @@ names.also_refuses("ln_1.weight")
 names.refuses("another end", "h.0.ln_1.scale")
 
 
-def _renamed(ours=None, block=lambda number: f"decoder.blocks.{number}.", prefix=r"(?:transformer\.)?",
-             number=r"\d+", mend=lambda name: name):  # fmt: skip
-    def wrong(name):
-        found = re.fullmatch(rf"{prefix}(?:h\.({number})\.)?(.+)\.(weight|bias)", name)
-        if not found:
-            raise ValueError(f"{name!r} is no weight of a GPT-2")
-        part = (ours or {}).get(found[2]) or _part(found[2])
-        return mend(f"{block(found[1]) if found[1] else ''}{part}.{found[3]}")
-
-    return wrong
-
-
-def _part(theirs):
-    """Returns this book's name for a part of a block, or for one outside the blocks."""
-    try:
-        return rename(f"h.0.{theirs}.bias")[len("decoder.blocks.0.") : -len(".bias")]
-    except ValueError:
-        return rename(f"{theirs}.bias").removesuffix(".bias")
-
-
-names.mistake("c_proj alike", _renamed({"mlp.c_proj": "attention.W_o"}))
-names.mistake("c_proj alike", _renamed({"attn.c_proj": "feedforward.W_down"}))
-names.mistake("norms swapped", _renamed({"ln_1": "norm_feedforward", "ln_2": "norm_attention"}))
-names.mistake("up and down", _renamed({"mlp.c_fc": "feedforward.W_down", "mlp.c_proj": "feedforward.W_up"}))
-names.mistake("counted from 1", _renamed(block=lambda number: f"decoder.blocks.{int(number) + 1}."))
-names.mistake("h", _renamed(block=lambda number: f"decoder.h.{number}."))
-names.mistake("decoder left out", _renamed(mend=lambda name: name.removeprefix("decoder.")))
-names.mistake("one digit", _renamed(block=lambda number: f"decoder.blocks.{number[0]}."))
-names.mistake("one table", _renamed())
-names.mistake("always weight", _renamed(mend=lambda name: re.sub("bias$", "weight", name)))
-
-
-@names.mistake("prefix")
-def _(name):
-    if name.startswith("transformer."):
-        return f"transformer.{rename(name)}"
-    return rename(name)
-
-
-@names.mistake("any end")
-def _(name):
-    path, _, end = name.rpartition(".")
-    return f"{rename(f'{path}.weight').removesuffix('weight')}{end}"
-
-
-@names.mistake("anything goes")
-def _(name):
-    try:
-        return rename(name)
-    except ValueError:
-        return name
+names.slip("c_proj alike", "feedforward.W_down", "attention.W_o")
+names.slip("c_proj alike", "attention.W_o", "feedforward.W_down")
+names.slip("norms swapped", "ln_1", "ln", "ln_2", "ln_1", '"ln"', '"ln_2"')
+names.slip("up and down", "mlp.c_fc", "mlp", "mlp.c_proj", "mlp.c_fc", '"mlp"', '"mlp.c_proj"')
+names.slip("counted from 1", "{number}", "{int(number) + 1}")
+names.slip("h", "decoder.blocks", "decoder.h")
+names.slip("decoder left out", "decoder.", "")
+names.slip("one digit", "{number}", "{number[0]}")
+names.slip("one table", "table, at = ", "outside = in_a_block = outside | in_a_block\n        table, at = ")
+names.slip("always weight", ".{end}", ".weight")
+names.slip("prefix", 'f"{at}{table', "f\"{'transformer.' * name.startswith('transformer.')}{at}{table")
+names.slip("any end", "(weight|bias)", "(.+)")
+names.slip("anything goes", 'raise ValueError(f"{name!r} is not one of these names")', "return name")

@@ -52,25 +52,14 @@ thirds.case(
 )  # fmt: skip
 
 
-def _six(weight, bias=lambda b: tuple(np.split(b, 3))):
-    return lambda w, b: (*weight(w), *bias(b))
-
-
-def _every(w):
-    return tuple(w[..., i::3] for i in range(3))
-
-
-def _reordered(order):
-    return lambda w: tuple(np.split(w, 3, axis=-1)[i] for i in order)
-
-
-thirds.mistake("order", _six(_reordered((1, 0, 2)), _reordered((1, 0, 2))))
-thirds.mistake("order", _six(_reordered((2, 1, 0)), _reordered((2, 1, 0))))
-thirds.mistake("order", _six(_reordered((1, 2, 0)), _reordered((1, 2, 0))))
-thirds.mistake("every third", _six(_every, _every))
-thirds.mistake("reshaped", _six(lambda w: tuple(w.reshape(3, len(w), len(w)))))
-thirds.mistake("turned", _six(lambda w: tuple(one.T for one in np.split(w, 3, axis=1))))
-thirds.mistake("rows", _six(lambda w: tuple(np.array_split(w, 3, axis=0))))
-thirds.mistake("bias every third", _six(lambda w: tuple(np.split(w, 3, axis=1)), _every))
-thirds.mistake("paired", lambda w, b: tuple(one for i in range(3) for one in (
-    np.split(w, 3, axis=1)[i], np.split(b, 3)[i])))  # fmt: skip
+_W, _B = "np.split(weight, 3, axis=1)", "np.split(bias, 3)"
+for _order in ("kqv", "vkq", "vqk"):
+    _W_order, _b_order = (", ".join(f"{one}_{which}" for which in _order) for one in "Wb")
+    thirds.slip("order", "W_q, W_k, W_v =", f"{_W_order} =", "b_q, b_k, b_v =", f"{_b_order} =")
+_EVERY_THIRD = (_B, "(bias[i::3] for i in range(3))")
+thirds.slip("every third", _W, "(weight[:, i::3] for i in range(3))", *_EVERY_THIRD)
+thirds.slip("reshaped", _W, "weight.reshape(3, len(weight), len(weight))")
+thirds.slip("turned", _W, f"(one.T for one in {_W})")
+thirds.slip("rows", _W, "np.array_split(weight, 3)")
+thirds.slip("bias every third", *_EVERY_THIRD)
+thirds.slip("paired", "return W_q, W_k, W_v, b_q, b_k", "return W_q, b_q, W_k, b_k, W_v")

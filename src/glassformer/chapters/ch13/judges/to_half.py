@@ -56,59 +56,25 @@ halves.case(
 )  # fmt: skip
 _four = _attention(10, 4, 4, 6, 0)
 halves.case("more rows", *_four, 4, 4, want=_moved(_four, 4, 4, 6), what="four heads of 6")
-_four = _attention(12, 4, 2, 6, 10)
+_four = _attention(12, 4, 2, 8, 10)
 halves.case(
     "two key/value heads for four query heads",
-    *_four,
-    4,
-    2,
-    want=_moved(_four, 4, 2, 6),
-    what="four heads that share two",
-)
+    *_four, 4, 2, want=_moved(_four, 4, 2, 8), what="four heads that share two",
+)  # fmt: skip
 _four = _attention(8, 3, 1, 10, 20)
 halves.case(
     "one key/value head for all",
-    *_four,
-    3,
-    1,
-    want=_moved(_four, 3, 1, 10),
-    what="three heads that share one",
-)
+    *_four, 3, 1, want=_moved(_four, 3, 1, 10), what="three heads that share one",
+)  # fmt: skip
 
 
-def _other(q=_seats, k=_seats, v=None, o=None, k_heads=lambda H, G: G, rows=False):
-    def wrong(W_q, W_k, W_v, W_o, n_heads, n_kv_heads):
-        def placed(W, seats, heads, axis=1):
-            if not seats:
-                return W
-            own = W.shape[axis] // heads
-            return np.take(W, seats(heads, own - own % 2), axis=axis, mode="wrap")
-
-        if rows:
-            order = _seats(1, len(W_q))
-            return W_q[order], W_k[order], W_v, W_o
-        return (
-            placed(W_q, q, n_heads),
-            placed(W_k, k, k_heads(n_heads, n_kv_heads)),
-            placed(W_v, v, n_kv_heads),
-            placed(W_o, o, n_heads, 0),
-        )
-
-    return wrong
-
-
-def _back(heads, K):
-    return [int(i) for head in range(heads) for i in head * K + np.argsort(_seats(1, K))]
-
-
-halves.mistake("heads that ask", _other(k_heads=lambda H, G: H))
-halves.mistake("keys forgotten", _other(k=None))
-halves.mistake("values too", _other(v=_seats))
-halves.mistake("output too", _other(o=_seats))
-halves.mistake("way back", _other(_back, _back))
-halves.mistake("heads mixed", _other(lambda H, K: _seats(1, H * K), lambda H, K: _seats(1, H * K)))
-halves.mistake("nothing moved", _other(None, None))
-halves.mistake("members swapped", _other(
-    *[lambda H, K: [h * K + i for h in range(H) for i in (*range(1, K, 2), *range(0, K, 2))]] * 2
-))  # fmt: skip
-halves.mistake("rows", _other(rows=True))
+_TURNED = "W.reshape(len(W), heads, -1, 2).swapaxes(-1, -2).reshape(W.shape)"
+halves.slip("heads that ask", "W_k, n_kv_heads)", "W_k, n_heads)")
+halves.slip("keys forgotten", "turned(W_k, n_kv_heads)", "W_k")
+halves.slip("values too", "), W_v", "), turned(W_v, n_kv_heads)")
+halves.slip("output too", "), W_v, W_o", "), W_v, turned(W_o.T, n_heads).T")
+halves.slip("way back", "-1, 2)", "2, -1)")
+halves.slip("heads mixed", "heads, -1, 2)", "1, -1, 2)")
+halves.slip("nothing moved", _TURNED, "W")
+halves.slip("members swapped", "-1, 2)", "-1, 2)[..., ::-1]")
+halves.slip("rows", _TURNED, "np.concatenate([W[::2], W[1::2]])")

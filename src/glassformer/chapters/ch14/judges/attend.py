@@ -8,7 +8,6 @@ import math
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.scratch.attention import softmax
 from glassformer.shapes import Float
 
 
@@ -54,61 +53,20 @@ repair.case(
 )  # fmt: skip
 
 
-def _broken(scale=np.sqrt, mask="before", axis=-1, fill=-np.inf, exp=softmax, triangle=np.tri):
-    def wrong(q, k, v):
-        T, K = q.shape[-2:]
-        may = triangle(T).astype(bool)
-        scores = q @ k.swapaxes(-1, -2) / scale(K)
-        if mask == "before":
-            scores = np.where(may, scores, fill)
-        with np.errstate(all="ignore"):
-            weights = exp(scores if axis == -1 else scores.swapaxes(-1, -2))
-        weights = weights if axis == -1 else weights.swapaxes(-1, -2)
-        return (weights * may if mask == "after" else weights) @ v
-
-    return wrong
-
-
-def _plain_exp(scores):
-    weights = np.exp(scores)
-    return weights / weights.sum(-1, keepdims=True)
-
-
-repair.mistake("mask late", _broken(mask="after"))
-repair.mistake("axis", _broken(axis=-2))
-repair.mistake("no scale", _broken(scale=lambda K: 1.0))
-repair.mistake("no root", _broken(scale=lambda K: K))
-repair.mistake("zero for hidden", _broken(fill=0.0))
-repair.mistake("no mask", _broken(mask=""))
-repair.mistake("other triangle", _broken(triangle=lambda T: np.tri(T).T))
-repair.mistake("itself hidden", _broken(triangle=lambda T: np.tri(T, k=-1)))
-repair.mistake("itself hidden", _broken(triangle=lambda T: np.tri(T, k=-1), fill=-1e9))
-repair.mistake("overflow", _broken(exp=_plain_exp))
-repair.mistake("root of T", lambda q, k, v: attend(q * np.sqrt(q.shape[-1] / q.shape[-2]), k, v))
-
-
-def _of_scores(weights_of):
-    def wrong(q, k, v):
-        T, K = q.shape[-2:]
-        with np.errstate(all="ignore"):
-            weights = weights_of(q @ k.swapaxes(-1, -2) / np.sqrt(K), np.tri(T))
-            return weights / weights.sum(-1, keepdims=True) @ v
-
-    return wrong
-
-
-def _largest_of_column(scores, may):
-    scores = np.where(may > 0, scores, -np.inf)
-    return np.exp(scores - scores.max(axis=-2, keepdims=True))
-
-
-def _zero_times_infinity(scores, may):
-    scores = scores + (1 - may) * -np.inf
-    return np.exp(scores - scores.max(axis=-1, keepdims=True))
-
-
-repair.mistake("largest of the column", _of_scores(_largest_of_column))
-repair.mistake("no number", _of_scores(_zero_times_infinity))
-repair.mistake(
-    "largest of the hidden", _of_scores(lambda s, may: np.exp(s - s.max(axis=-1, keepdims=True)) * may)
+_MASKED, _LARGEST = "np.where(np.tri(T, dtype=bool), scores, -np.inf)", "scores.max(axis=-1, keepdims=True)"
+repair.slip("mask late", _MASKED, "scores", " @ v", " * np.tri(T) @ v")
+repair.slip("axis", "axis=-1", "axis=-2")
+repair.slip("no scale", " / np.sqrt(K)", "")
+repair.slip("no root", "np.sqrt(K)", "K")
+repair.slip("zero for hidden", "-np.inf", "0.0")
+repair.slip("no mask", _MASKED, "scores")
+repair.slip("other triangle", "dtype=bool)", "dtype=bool).T")
+repair.slip("itself hidden", "np.tri(T", "np.tri(T, k=-1")
+repair.slip("itself hidden", "np.tri(T", "np.tri(T, k=-1", "-np.inf", "-1e9")
+repair.slip("overflow", f" - {_LARGEST}", "")
+repair.slip("root of T", "np.sqrt(K)", "np.sqrt(T)")
+repair.slip("largest of the column", "max(axis=-1", "max(axis=-2")
+repair.slip("no number", _MASKED, "scores + (1 - np.tri(T)) * -np.inf")
+repair.slip(
+    "largest of the hidden", _MASKED, "scores", f"(scores - {_LARGEST})", f"(scores - {_LARGEST}) * np.tri(T)"
 )

@@ -44,17 +44,6 @@ few.case("the greedy choice, even if it is not the smallest", _table(
 ), want=[0, 1, 2], what="cover(####.... #.#.#.#. .#.#.#.# ....##..)")  # fmt: skip
 
 
-def _by_count(caught):
-    order = np.argsort(-caught.sum(axis=1), kind="stable")
-    chosen, left = [], caught.any(axis=0)
-    for i in order:
-        if not left.any():
-            break
-        chosen.append(int(i))
-        left = left & ~caught[i]
-    return chosen
-
-
 def _fewest(caught):
     for n in range(1, len(caught) + 1):
         for some in itertools.combinations(range(len(caught)), n):
@@ -63,31 +52,13 @@ def _fewest(caught):
     return []
 
 
-def _last_of_equal(caught):
-    chosen, left = [], caught.any(axis=0)
-    while left.any():
-        counts = (caught & left).sum(axis=1)
-        chosen.append(len(counts) - 1 - int(counts[::-1].argmax()))
-        left = left & ~caught[chosen[-1]]
-    return chosen
-
-
-few.mistake("by all they catch", _by_count)
+_MOST = "(caught & left).sum(axis=1).argmax()"
+few.slip("by all they catch", _MOST, 'np.argsort(-caught.sum(axis=1), kind="stable")[len(chosen)]')
 few.mistake("fewest", _fewest)
-few.mistake("the last of equal", _last_of_equal)
+few.slip("the last of equal", _MOST, "len(caught) - 1 - (caught & left)[::-1].sum(axis=1).argmax()")
 few.mistake("all tests", lambda caught: list(range(len(caught))))
 few.mistake("all tests", lambda caught: np.argsort(-caught.sum(axis=1), kind="stable"))
-few.mistake("looks too late", lambda caught: cover(caught) or [0])
-few.mistake("one alone", lambda caught: cover(caught)[:1])
-few.mistake("from one", lambda caught: [1 + i for i in cover(caught)])
-few.mistake("in order", lambda caught: sorted(_by_first(caught)))
-
-
-def _by_first(caught):
-    """Returns each test that adds something, in the order of the table."""
-    chosen, left = [], caught.any(axis=0)
-    for i, row in enumerate(caught):
-        if (row & left).any():
-            chosen.append(i)
-            left = left & ~row
-    return chosen
+few.slip("looks too late", "return chosen", "return chosen or [0]")
+few.slip("one alone", "return chosen", "return chosen[:1]")
+few.slip("from one", "return chosen", "return [1 + i for i in chosen]")
+few.slip("in order", "sum(axis=1)", "any(axis=1)")

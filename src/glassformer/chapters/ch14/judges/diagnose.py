@@ -8,7 +8,7 @@ import numpy as np
 from glassformer.exercises.catalogue import exercise
 from glassformer.shapes import Integer
 
-from .models import NEAR, TEXT, Model, V, causal_model, differ
+from .models import NEAR, TEXT, Model, causal_model, differ
 from .order_matters import IN_ORDER, PALINDROME, TWINS, order_matters
 from .says_the_same import says_the_same
 from .ward import Bed, put_to_ward
@@ -58,43 +58,29 @@ put_to_ward(last, {
 })  # fmt: skip
 
 
-def _next(token):
-    return (token + 1) % V
+def _moved(shuffled, by=NEAR):
+    """A test whether the order matters, with the past put in another order."""
+
+    def order_matters(model, ids):
+        return differ(model(ids)[-1], model(np.append(shuffled(ids[:-1]), ids[-1]))[-1], by)
+
+    return order_matters
 
 
-def _rolled(ids):
-    return np.roll(ids, 1)
-
-
-def _found(sequence, last_rows=slice(None, -1), other=_next, shuffled=_rolled, noisy=slice(None), by=NEAR):
-    def wrong(model, ids):
-        logits = model(ids)
-        changed, moved = ids.copy(), ids.copy()
-        changed[-1], moved[:-1] = other(ids[-1]), shuffled(ids[:-1])
-        signs = {
-            "dropout": differ(logits[noisy], model(ids)[noisy]),
-            "future": differ(logits[last_rows], model(changed)[last_rows]),
-            "order": not differ(logits[-1], model(moved)[-1], by),
-        }
-        return next((name for name in sequence if signs[name]), "fine")
-
-    return wrong
-
-
-_ALL = ("dropout", "future", "order")
-last.mistake("future first", _found(("future", "dropout", "order")))
-last.mistake("no dropout", _found(("future", "order")))
-last.mistake("no future", _found(("dropout", "order")))
-last.mistake("no order", _found(("dropout", "future")))
-last.mistake("last row too", _found(_ALL, last_rows=slice(None)))
-last.mistake("the same character", _found(_ALL, other=lambda token: 4))
-last.mistake("the same character", _found(_ALL, other=lambda token: 0))
-last.mistake("the first two", _found(_ALL, shuffled=lambda ids: ids[[1, 0, *range(2, len(ids))]]))
-last.mistake("too loose", _found(_ALL, by=0.02))
-last.mistake("too loose", _found(_ALL, by=0.01))
-last.mistake("noise in one row", _found(_ALL, noisy=-1))
-last.mistake("noise in one row", _found(_ALL, noisy=0))
-last.mistake("some rows", _found(_ALL, last_rows=[0, -2]))
-last.mistake("some rows", _found(_ALL, last_rows=[-2]))
-last.mistake("reversed", _found(_ALL, shuffled=lambda ids: ids[::-1]))
+_DROPOUT = '    if not says_the_same(model, ids):\n        return "dropout"\n'
+last.slip("future first", _DROPOUT, "", '        return "future"\n', f'        return "future"\n{_DROPOUT}')
+last.slip("no dropout", _DROPOUT, "")
+last.slip("no future", 'return "future"', "pass")
+last.slip("no order", ' if order_matters(model, ids) else "order"', "")
+last.slip("last row too", "logits[:-1] - model(other)[:-1]", "logits - model(other)")
+last.slip("the same character", "(ids[-1] + 1) % logits.shape[-1]", "4")
+last.slip("the same character", "(ids[-1] + 1) % logits.shape[-1]", "0")
+last.slip("the first two", order_matters=_moved(lambda past: past[[1, 0, *range(2, len(past))]]))
+last.slip("too loose", order_matters=_moved(lambda past: np.roll(past, 1), by=0.02))
+last.slip("too loose", order_matters=_moved(lambda past: np.roll(past, 1), by=0.01))
+last.slip("noise in one row", says_the_same=lambda model, ids: not differ(model(ids)[-1], model(ids)[-1]))
+last.slip("noise in one row", says_the_same=lambda model, ids: not differ(model(ids)[0], model(ids)[0]))
+last.slip("some rows", "[:-1]", "[[0, -2]]")
+last.slip("some rows", "[:-1]", "[[-2]]")
+last.slip("reversed", order_matters=_moved(lambda past: past[::-1]))
 last.mistake("fine", lambda model, ids: "fine")

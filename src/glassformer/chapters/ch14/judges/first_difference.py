@@ -6,7 +6,6 @@ import numpy as np
 
 from glassformer.exercises.catalogue import exercise
 
-from .models import NEAR
 from .ward import Bed, put_to_ward
 
 
@@ -52,37 +51,21 @@ put_to_ward(first, {
 })  # fmt: skip
 
 
-def _compared(is_off):
-    def wrong(mine, theirs):
-        return next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if is_off(a - b)), -1)
-
-    return wrong
-
-
-def _each(mine, theirs):
-    """Returns how far each is off."""
-    return [abs(a - b).max() for a, b in zip(mine, theirs, strict=True)]
-
-
-first.mistake(
-    "the last",
-    lambda mine, theirs: max((i for i, by in enumerate(_each(mine, theirs)) if not by <= NEAR), default=-1),
+_SAME = "(np.abs(one - other) <= 1e-4).all()"
+first.slip(
+    "the last", "    for", "    last = -1\n    for", "return i", "last = i", "return -1", "return last"
 )
-first.mistake("the largest", lambda mine, theirs: int(np.argmax(_each(mine, theirs))))
-first.mistake("from one", lambda mine, theirs: first_difference(mine, theirs) + 1)
-first.mistake("to the last digit", _compared(lambda d: (d != 0).any()))
-first.mistake("NaN passes", _compared(lambda d: (np.abs(d) > NEAR).any()))
 first.mistake(
-    "relative",
-    lambda mine, theirs: next(
-        (i for i, (a, b) in enumerate(zip(mine, theirs, strict=True)) if not np.allclose(a, b, atol=NEAR)), -1
-    ),
+    "the largest",
+    lambda mine, theirs: int(np.argmax([abs(a - b).max() for a, b in zip(mine, theirs, strict=True)])),
 )
-first.mistake("gives up", lambda mine, theirs: 0 if first_difference(mine[:1], theirs[:1]) == 0 else -1)
-first.mistake("how many", lambda mine, theirs: max(0, first_difference(mine, theirs)))
-first.mistake("signed", _compared(lambda d: not (d <= NEAR).all()))
-first.mistake("mean", _compared(lambda d: not np.abs(d).mean() <= NEAR))
-first.mistake("too loose", _compared(lambda d: not (np.abs(d) <= 0.01).all()))
-first.mistake(
-    "how many", lambda mine, theirs: (lambda i: len(mine) if i < 0 else i)(first_difference(mine, theirs))
-)
+first.slip("from one", "return i", "return i + 1", "return -1", "return 0")
+first.slip("to the last digit", _SAME, "(one == other).all()")
+first.slip("NaN passes", f"not {_SAME}", "(np.abs(one - other) > 1e-4).any()")
+first.slip("relative", _SAME, "np.allclose(one, other, atol=1e-4)")
+first.slip("gives up", "            return i", "            return i\n        return -1")
+first.slip("how many", "return -1", "return 0")
+first.slip("signed", "np.abs", "")
+first.slip("mean", _SAME, "np.abs(one - other).mean() <= 1e-4")
+first.slip("too loose", "1e-4", "0.01")
+first.slip("how many", "return -1", "return len(mine)")

@@ -8,7 +8,7 @@ import numpy as np
 from glassformer.exercises.catalogue import exercise
 from glassformer.shapes import Integer
 
-from .models import BEFORE, NEAR, OWN, PLACES, TEXT, Model, V, differ
+from .models import BEFORE, OWN, PLACES, TEXT, Model, V
 from .ward import Bed, put_to_ward
 
 
@@ -69,42 +69,19 @@ put_to_ward(padding, {
 })  # fmt: skip
 
 
-def _padded(n=3, mask=lambda real: real, look=lambda logits, T: logits[:T], by=NEAR, front=False, both=False):
-    def wrong(model, ids, pad):
-        T, more = len(ids), [pad] * n
-        text = np.concatenate([more, ids] if front else [ids, more]).astype(int)
-        real = np.arange(T + n) >= n if front else np.arange(T + n) < T
-        beside = model(text, mask(real))
-        alone = model(ids, mask(np.ones(T, bool)) if both else np.ones(T, bool))
-        return not differ(look(alone, T), look(beside[n:] if front else beside, T), by)
-
-    return wrong
-
-
-padding.mistake("no padding", _padded(n=0))
-padding.mistake("no mask", _padded(mask=_all))
-
-
-@padding.mistake("mask from the ids")
-def _not_pad(model, ids, pad):
-    T, padded = len(ids), np.concatenate([ids, [pad]])
-    return not differ(model(ids, np.ones(T, bool)), model(padded, padded != pad)[:T])
-
-
-@padding.mistake("two paddings")
-def _other_padding(model, ids, pad):
-    T = len(ids)
-    one, other = (
-        model(np.concatenate([ids, [p] * 3]), np.arange(T + 3) < T)[:T] for p in (pad, (pad + 1) % V)
-    )
-    return not differ(one, other)
-
-
-padding.mistake("mask turned round", _padded(mask=np.logical_not))
-padding.mistake("mask turned round", _padded(mask=np.logical_not, both=True))
-padding.mistake("last row", _padded(look=lambda logits, T: logits[-1]))
-padding.mistake("last real row", _padded(look=lambda logits, T: logits[T - 1]))
-padding.mistake("in front", _padded(front=True))
-padding.mistake("argmax", _padded(look=lambda logits, T: logits[:T].argmax(-1), by=0))
-padding.mistake("too loose", _padded(by=0.05))
-padding.mistake("turned round", lambda model, ids, pad: not padding_is_unseen(model, ids, pad))
+_REAL = "np.arange(T + 3) < T"
+padding.slip("no padding", "np.concatenate([ids, [pad] * 3])", "ids", "T + 3", "T")
+padding.slip("no mask", _REAL, "np.ones(T + 3, bool)")
+padding.slip("mask from the ids", _REAL, "padded != pad")
+padding.slip(
+    "two paddings", "model(ids, np.ones(T, bool))",
+    f"model(np.append(ids, [(pad + 1) % {V}] * 3), {_REAL})[:T]",
+)  # fmt: skip
+padding.slip("mask turned round", "< T)", ">= T)")
+padding.slip("mask turned round", "< T)", ">= T)", "np.ones(T, bool)", "np.zeros(T, bool)")
+padding.slip("last row", ") - beside[:T]", ")[-1] - beside[-1]")
+padding.slip("last real row", ") - beside[:T]", ")[-1] - beside[T - 1]")
+padding.slip("in front", "[ids, [pad] * 3]", "[[pad] * 3, ids]", "< T)", ">= 3)", "beside[:T]", "beside[3:]")
+padding.slip("argmax", ") - beside[:T]", ").argmax(axis=-1) - beside[:T].argmax(axis=-1)")
+padding.slip("too loose", "1e-4", "0.05")
+padding.slip("turned round", "< 1e-4", ">= 1e-4")

@@ -53,42 +53,18 @@ put_to_ward(maps, {
 })  # fmt: skip
 
 
-def _rows(w):
-    return np.allclose(w.sum(-1), 1)
-
-
-def _columns(w):
-    return np.allclose(w.sum(-2), 1)
-
-
-def _looked(rows=_rows, columns=_columns, ahead=1, least=0.0, order="rcf"):
-    def wrong(w):
-        future = (np.triu(w, ahead) > least).any()
-        if order == "f" and future:
-            return "future"
-        if order == "c" and columns(w):
-            return "axis"
-        if not rows(w):
-            return "axis" if columns(w) else "late"
-        return "future" if future else "fine"
-
-    return wrong
-
-
-maps.mistake("diagonal", _looked(ahead=0))
-maps.mistake("future first", _looked(order="f"))
-maps.mistake("columns alone", _looked(order="c"))
-maps.mistake("no columns", _looked(columns=lambda w: False))
-maps.mistake("total", _looked(rows=lambda w: np.isclose(w.sum(), len(w))))
-maps.mistake("last row", _looked(rows=lambda w: np.isclose(w[-1].sum(), 1)))
-maps.mistake("first row", _looked(rows=lambda w: np.isclose(w[0].sum(), 1)))
-maps.mistake("first row", lambda w: "fine" if read_map(w) == "future" and not w[0, 1:].any() else read_map(w))
-maps.mistake("to the last digit", _looked(rows=lambda w: (w.sum(-1) == 1).all()))
-maps.mistake("equal sums", lambda w: "fine" if _rows(w) and _columns(w) else read_map(w))
-maps.mistake("axes swapped", _looked(rows=_columns, columns=_rows))
-maps.mistake(
-    "below the diagonal",
-    lambda w: ("future" if np.tril(w, -1).any() else "fine") if _rows(w) else read_map(w),
-)
-maps.mistake("too loose", _looked(least=0.01))
-maps.mistake("too loose", _looked(rows=lambda w: abs(w.sum(-1) - 1).max() < 0.05))
+_FUTURE = "np.triu(weights, 1).any()"
+maps.slip("diagonal", "np.triu(weights, 1)", "np.triu(weights, 0)")
+maps.slip("future first", "    if not", f'    if {_FUTURE}:\n        return "future"\n    if not')
+maps.slip("columns alone", "    if not", '    if columns:\n        return "axis"\n    if not')
+maps.slip("no columns", '"axis" if columns else ', "")
+maps.slip("total", "not rows", "not np.isclose(weights.sum(), len(weights))")
+maps.slip("last row", "not rows", "not np.isclose(weights[-1].sum(), 1)")
+maps.slip("first row", "not rows", "not np.isclose(weights[0].sum(), 1)")
+maps.slip("first row", _FUTURE, "weights[0, 1:].any()")
+maps.slip("to the last digit", "not rows", "(weights.sum(axis=-1) != 1).any()")
+maps.slip("equal sums", "    if not", '    if rows and columns:\n        return "fine"\n    if not')
+maps.slip("axes swapped", "(-1, -2)", "(-2, -1)")
+maps.slip("below the diagonal", "np.triu(weights, 1)", "np.tril(weights, -1)")
+maps.slip("too loose", _FUTURE, "(np.triu(weights, 1) > 0.01).any()")
+maps.slip("too loose", "not rows", "abs(weights.sum(axis=-1) - 1).max() >= 0.05")
