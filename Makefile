@@ -23,7 +23,7 @@ twice: environment  ## run every cell of the notebooks twice and compare both ou
 book: environment  ## build the website from the stored notebooks
 	@$(VENV)/bin/python tools/book.py
 
-notebooks: environment  ## execute the chapters whose text or code has changed
+notebooks: environment  ## execute the chapters that a change may affect
 	@$(VENV)/bin/python tools/notebooks.py
 
 heights: environment  ## measure the views again: the heights that pages reserve for them

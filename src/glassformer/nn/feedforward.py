@@ -12,7 +12,6 @@ from torch.nn import functional
 
 from glassformer import _checks as checks
 from glassformer.config import has_gate
-from glassformer.lookups import lookup
 from glassformer.nn.linear import Linear
 from glassformer.trace import enter_sublayer, see
 
@@ -71,7 +70,6 @@ ACTIVATIONS = {
 }
 
 
-@lookup
 def activation_of(feedforward: str) -> Callable[[Tensor], Tensor]:
     """Returns the activation that a feed-forward network of that name applies between its linear maps.
 
