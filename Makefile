@@ -26,7 +26,7 @@ test-all: test  ## run that and what takes too long for every run: Python in the
 book: environment  ## build the website from the stored notebooks
 	@$(VENV)/bin/python tools/book.py
 
-notebooks: environment  ## execute the chapters whose text or code has changed
+notebooks: environment  ## execute the chapters that a change may affect
 	@$(VENV)/bin/python tools/notebooks.py
 
 heights: environment  ## measure the views again: the heights that pages reserve for them

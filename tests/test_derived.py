@@ -56,7 +56,7 @@ def book(tmp_path, monkeypatch):
 
 def _forget():
     contents._chapter.cache_clear()
-    catalogue._of_chapter.cache_clear()
+    catalogue.of_chapter.cache_clear()
 
 
 def said(book, written, name="00-sums-of-gpts.md"):

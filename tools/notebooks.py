@@ -1,13 +1,14 @@
-"""Execute each chapter's text into the notebook that readers open, if the text or its code has changed.
+"""Execute each chapter's text into the notebook that readers open, if a change may affect its outputs.
 
-    python tools/notebooks.py               execute what changed
+    python tools/notebooks.py               execute what a change may affect
     python tools/notebooks.py --check       execute nothing; say what is out of date, and fail if anything is
     python tools/notebooks.py --force 04    execute every chapter with "04" in its path, changed or not
 
 Each ``book/chapters/**/*.md`` (text in MyST notebook format) has a ``notebooks/**/*.ipynb`` with the same cells and
-their outputs. A notebook's ``metadata.glassformer`` lists what it was made from: its cells, and the parts of the
-package that they imported, opened and showed (``freshness.py`` has the rules). The notebook is executed again if any of
-that has changed. It is never executed if a reader has changed its cells, because that is the reader's work.
+their outputs. ``book/freshness.jsonl`` lists what each was made from: its cells, and the files of the package that
+they imported, opened and showed (``freshness.py`` has the rules). A notebook is executed again if any of that has
+changed, and stored if its outputs differ. It is never executed if a reader has changed its cells, which are the
+reader's work; ``metadata.glassformer`` says what they were.
 
 Whatever a page of the site folds is folded in JupyterLab, too: the cells after a heading of the fourth level, up to the
 next heading, and the code of cells tagged ``hide-input`` or ``hide-cell``. JupyterLab shows the first line of folded
@@ -157,7 +158,7 @@ def reword(text: Path, notebook: Path) -> None:
     for cell, ran in zip(code_cells(fresh), code_cells(stored), strict=True):
         cell.execution_count, cell.outputs = ran.execution_count, ran.outputs
     fresh.metadata = stored.metadata
-    fresh.metadata["glassformer"]["cells"] = cells_fingerprint(fresh)
+    fresh.metadata["glassformer"] = {"cells": cells_fingerprint(fresh)}
     write_atomically(fresh, notebook)
 
 
@@ -196,24 +197,7 @@ def code_in(notebook: NotebookNode) -> str:
     return "\n".join(cell.source for cell in code_cells(notebook))
 
 
-def asks_for_docstrings(notebook: NotebookNode) -> bool:
-    """Returns whether a cell reads a docstring: only its source can tell."""
-    return bool(freshness.ASKS_FOR_DOCSTRINGS.search(code_in(notebook)))
-
-
-def answers(root: Path = ROOT) -> dict[str, str]:
-    """Returns the package's current answers to all questions that were asked when the notebooks were executed."""
-    asked: set[str] = set()
-    for _, notebook in pairs(root):
-        if notebook.exists():
-            metadata = json.loads(notebook.read_text(encoding="utf-8"))["metadata"]
-            asked |= metadata.get("glassformer", {}).get("asks", {}).keys()
-    return freshness.answers(package_of(root), asked)
-
-
-def condition(
-    text: Path, notebook: Path, root: Path = ROOT, answers_now: dict[str, str] | None = None
-) -> str:
+def condition(text: Path, notebook: Path, root: Path = ROOT) -> str:
     """Returns a notebook's state: fresh, missing, edited, text changed, or what else has changed.
 
     "words changed" and "folded differently" mean that all its outputs are still right: no code has changed.
@@ -229,16 +213,11 @@ def condition(
     reworded = made_from.get("cells") != now
     if reworded and bare_cells(stored, code=True) != bare_cells(written, code=True):
         return "text changed"
-    if not set(freshness.KINDS) <= set(made_from):
-        return "without a record of what it was made from"
-    changed = freshness.changed(
-        package_of(root),
-        made_from,
-        docstrings=asks_for_docstrings(written),
-        cells=code_in(written),
-        answers_now=answers_now,
-    )
-    if changed:
+    uses = freshness.recorded(root).get(notebook.relative_to(root).as_posix(), [])
+    if len(uses) != 1:
+        return "executed in two branches, and not since they met" if uses else "not executed yet"
+    gave = freshness.outputs(stored)
+    if changed := freshness.changed(package_of(root), uses[0], code_in(written), gave):
         return ", ".join(changed[:3] + ["…"] * (len(changed) > 3)) + " changed"
     if reworded:
         return "words changed"
@@ -246,9 +225,11 @@ def condition(
 
 
 def execute(text: Path, notebook: Path, root: Path = ROOT) -> None:
-    """Runs a text in its notebook's folder and stores the result. If it fails, the stored notebook stays as it was."""
+    """Runs a text in its notebook's folder and stores the result, if its outputs or its cells differ.
+
+    If it fails, the stored notebook stays as it was.
+    """
     fresh = read_text(text)
-    made_from = {"cells": cells_fingerprint(fresh)}
     notebook.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         uses = Path(scratch) / "uses.txt"
@@ -281,13 +262,16 @@ def execute(text: Path, notebook: Path, root: Path = ROOT) -> None:
 
         client.on_cell_start = name
         client.execute(env=environment)
-        made_from |= freshness.heard(
-            package_of(root), uses, docstrings=asks_for_docstrings(fresh), cells=code_in(fresh)
-        )
+        used = freshness.heard(package_of(root), uses, code_in(fresh))
     fresh.metadata.language_info.pop("version", None)
-    fresh.metadata["glassformer"] = made_from
+    fresh.metadata["glassformer"] = {"cells": cells_fingerprint(fresh)}
     nbformat.validate(fresh)
-    write_atomically(fresh, notebook)
+    used["outputs"] = freshness.outputs(nbformat.reads(as_stored(fresh), as_version=4))
+    if notebook.exists() and freshness.outputs(nbformat.read(notebook, as_version=4)) == used["outputs"]:
+        reword(text, notebook)
+    else:
+        write_atomically(fresh, notebook)
+    freshness.record(root, notebook.relative_to(root).as_posix(), used)
 
 
 def as_javascript(value: Any) -> Any:
@@ -303,12 +287,20 @@ def as_javascript(value: Any) -> Any:
     return int(Decimal(repr(number))) if number.is_integer() and abs(number) < 1e21 else number
 
 
+def as_stored(notebook: NotebookNode) -> str:
+    """Returns the content of a notebook's file."""
+    return nbformat.writes(nbformat.from_dict(as_javascript(notebook))).rstrip("\n") + "\n"
+
+
 def write_atomically(notebook: NotebookNode, path: Path) -> None:
     """Writes next to the target and renames, so that a crash leaves either the old notebook or the new one."""
+    content = as_stored(notebook)
+    if path.exists() and path.read_bytes() == content.encode():
+        return
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", newline="\n", dir=path.parent, prefix=f".{path.stem}-", delete=False
     ) as scratch:
-        scratch.write(nbformat.writes(nbformat.from_dict(as_javascript(notebook))).rstrip("\n") + "\n")
+        scratch.write(content)
     os.chmod(scratch.name, 0o644)
     os.replace(scratch.name, path)
 
@@ -381,7 +373,7 @@ def renew(name: str, root: Path, *, check: bool) -> bool:
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    parser = argparse.ArgumentParser(description="Execute the chapters whose text or code has changed.")
+    parser = argparse.ArgumentParser(description="Execute the chapters that a change may affect.")
     parser.add_argument(
         "only", nargs="*", help="only chapters whose path contains one of these (default: all)"
     )
@@ -390,13 +382,12 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     options = parser.parse_args(arguments)
 
     failed = False
-    answers_now = answers(root)
     for text, notebook in pairs(root):
         name = notebook.relative_to(root).as_posix()
         if options.only and not any(part in name for part in options.only):
             continue
         try:
-            found = condition(text, notebook, root, answers_now)
+            found = condition(text, notebook, root)
         except derived.UnknownFactError as error:
             failed = True
             print(f"{name}: not executed. {error}", file=sys.stderr)

@@ -10,7 +10,6 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
 
 from glassformer import _checks as checks
-from glassformer.lookups import lookup
 from glassformer.parameters import LETTERS, ParameterCount, Part, evaluate
 from glassformer.untrusted_files import json_object
 
@@ -151,7 +150,7 @@ class ModelConfig:
     def _check_choices(self) -> None:
         for f in fields(self):
             if f.type is str:
-                _check_choice(f.name, getattr(self, f.name))
+                checks.one_of(f.name, getattr(self, f.name), CHOICES[f.name])
             if f.type is bool:
                 checks.flag(f.name, getattr(self, f.name))
 
@@ -397,12 +396,6 @@ class ModelConfig:
         return cls(**given)
 
 
-@lookup
-def _check_choice(name: str, choice: str) -> None:
-    checks.one_of(name, choice, CHOICES[name])
-
-
-@lookup
 def has_gate(feedforward: str) -> bool:
     """Returns whether a feed-forward network of that name has a gate."""
     return feedforward in GATED

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 from glassformer import _checks as checks
-from glassformer.lookups import lookup
 
 PLACE = Path(__file__).parent / "chapters"
 NUMERALS = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")
@@ -141,9 +140,8 @@ def folder(number: str) -> Path:
     return PLACE / f"ch{number}"
 
 
-@lookup
 def page(number: str) -> Page:
-    """Returns the address of the chapter with that number. A caller depends on its title but not on its minutes.
+    """Returns the address of the chapter with that number.
 
     Raises:
         ValueError: there is no such chapter; the message lists the existing ones.
@@ -151,17 +149,6 @@ def page(number: str) -> Page:
     return chapter(number).page
 
 
-@lookup
-def question(number: str) -> str:
-    """Returns the question that the chapter of that number answers.
-
-    Raises:
-        ValueError: there is no such chapter; the message lists those there are.
-    """
-    return chapter(number).question
-
-
-@lookup
 def chapter(number: str) -> Chapter:
     """Returns the chapter with that number, such as "04", without reading any other.
 
@@ -173,7 +160,7 @@ def chapter(number: str) -> Chapter:
     return _chapter(number)
 
 
-@cache  # only look-ups use it
+@cache
 def _chapter(number: str) -> Chapter:
     said = (folder(number) / "chapter.toml").read_text(encoding="utf-8")
     return Chapter(number, **tomllib.loads(said))

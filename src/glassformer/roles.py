@@ -10,19 +10,15 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 
-from glassformer.lookups import lookup
-
 # Selectors for the dark theme in JupyterLab and on the site.
 _DARK = ('html[data-theme="dark"]', 'body[data-jp-theme-light="false"]')
 
 
-@lookup
 def names() -> tuple[str, ...]:
     """Returns the names of all roles."""
     return tuple(_shades())
 
 
-@lookup
 def shades(role: str) -> dict[str, str]:
     """Returns the colour of a role on a light page and on a dark one: ``{"light": "#0072b2", "dark": "#3492de"}``.
 
@@ -32,14 +28,12 @@ def shades(role: str) -> dict[str, str]:
     return dict(_shades()[role])
 
 
-@lookup
 def drawn_in(colours: tuple[str, ...]) -> dict[str, str]:
     """Returns the colours that belong to a role on a light page, each with its role."""
     role_of = {one["light"]: role for role, one in _shades().items()}
     return {colour: role_of[colour] for colour in colours if colour in role_of}
 
 
-@lookup
 def among(variables: tuple[str, ...]) -> tuple[str, ...]:
     """Returns the variables that are the colour of a role."""
     return tuple(name for name in variables if name in _shades())
@@ -62,7 +56,7 @@ def _block(selector: str, theme: str, found: dict[str, dict[str, str]]) -> str:
     return f"{selector} {{\n{''.join(lines)}}}\n\n"
 
 
-@cache  # only look-ups call it
+@cache
 def _shades() -> dict[str, dict[str, str]]:
     file = resources.files("glassformer") / "assets" / "roles.json"
     return json.loads(file.read_text(encoding="utf-8"))

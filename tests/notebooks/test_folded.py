@@ -1,5 +1,8 @@
 """Tests folding: what the text folds is folded in the notebook, and folded again without executing it."""
 
+import os
+from pathlib import Path
+
 import nbformat
 import pytest
 
@@ -69,14 +72,14 @@ def project(tmp_path):
     """Makes a chapter, its notebook as if it had been executed, and a bibliography."""
     fresh = read(tmp_path, f"#### Look\n\n{tagged('hide-input')}")
     fresh.cells[1].outputs = [nbformat.v4.new_output("stream", text="an output of its own")]
-    fresh.metadata["glassformer"] = {
-        "cells": notebooks.cells_fingerprint(fresh),
-        **{kind: {} for kind in freshness.KINDS},
-    }
+    fresh.metadata["glassformer"] = {"cells": notebooks.cells_fingerprint(fresh)}
     (tmp_path / "book" / "references.bib").touch()
     (tmp_path / "book" / "bibliography.md").write_text(bibliography.HEADING, encoding="utf-8")
     (tmp_path / "notebooks").mkdir()
     notebooks.write_atomically(fresh, tmp_path / "notebooks" / "01.ipynb")
+    uses = freshness.heard(notebooks.package_of(tmp_path), Path(os.devnull), notebooks.code_in(fresh))
+    uses["outputs"] = freshness.outputs(fresh)
+    freshness.record(tmp_path, "notebooks/01.ipynb", uses)
     return tmp_path
 
 

@@ -111,15 +111,18 @@ def test_it_notices_a_changed_text_and_a_changed_package(tree, capsys):
     assert nbformat.read(tree.notebook, as_version=4).cells[1].outputs[0].data["text/plain"] == "4"
 
 
-def test_a_reader_who_only_runs_cells_has_not_edited(tree):
+def test_whoever_only_runs_cells_has_not_edited(tree):
     tree.run()
+    before = tree.notebook.read_bytes()
 
     def rerun(notebook):
         notebook.cells[1].metadata["scrolled"] = True
         notebook.cells[1].outputs = []
 
     tree.edit(rerun)
-    assert tree.condition() == "fresh"
+    assert tree.condition() == "outputs changed"
+    assert tree.run() == 0
+    assert tree.notebook.read_bytes() == before
 
 
 @pytest.mark.parametrize("arguments", [[], ["--force"]])

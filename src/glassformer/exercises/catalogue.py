@@ -11,12 +11,10 @@ from importlib import import_module
 from typing import Any
 
 from glassformer import contents
-from glassformer.lookups import lookup
 
 from .exercise import Exercise, Prose
 
 
-@lookup
 def prose(name: str) -> Prose | None:
     """Returns the prose of the exercise with that name, or None if there is no such exercise."""
     for number in contents.one_by_one():
@@ -25,14 +23,9 @@ def prose(name: str) -> Prose | None:
     return None
 
 
-@lookup
+@cache
 def of_chapter(number: str) -> dict[str, Prose]:
     """Returns the prose of each exercise of one chapter, by name, in the chapter's order; there may be none."""
-    return _of_chapter(number)
-
-
-@cache  # only for look-ups
-def _of_chapter(number: str) -> dict[str, Prose]:
     file = contents.folder(number) / "exercises.toml"
     said = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     shared = said.pop("mistakes", {})

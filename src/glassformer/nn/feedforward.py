@@ -9,7 +9,6 @@ from torch.nn import functional
 
 from glassformer import _checks as checks
 from glassformer.config import has_gate
-from glassformer.lookups import lookup
 from glassformer.nn.linear import Linear
 from glassformer.trace import enter_sublayer, see
 
@@ -53,7 +52,6 @@ ACTIVATIONS = {
 }
 
 
-@lookup
 def activation_of(feedforward: str) -> Callable[[Tensor], Tensor]:
     """As `scratch.feedforward.activation_of`, in PyTorch."""
     checks.one_of("activation", feedforward, ACTIVATIONS)

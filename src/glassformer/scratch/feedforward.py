@@ -11,7 +11,6 @@ from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
 from glassformer.config import has_gate
-from glassformer.lookups import lookup
 from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.layer import Layer, Saved, save_for_backward
 from glassformer.scratch.linear import Linear
@@ -139,7 +138,6 @@ SLOPES = {
 }
 
 
-@lookup
 def activation_of(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
     """Returns the activation that a feed-forward network of that name applies between its linear maps.
 
@@ -150,7 +148,6 @@ def activation_of(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
     return ACTIVATIONS[feedforward]
 
 
-@lookup
 def activation_slope(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
     """Returns the slope of that activation; `feedforward` as for `activation_of`."""
     return SLOPES[ACTIVATIONS[feedforward]]

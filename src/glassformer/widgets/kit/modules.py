@@ -72,10 +72,8 @@ def needed(name: str, package: Path = PACKAGE) -> tuple[str, ...]:
 
 def stylesheet(name: str, package: Path = PACKAGE) -> str:
     """Returns the styles that the module `name` adds to a view, including the colours of the roles that it names."""
-    try:
-        own = _script(name, package).with_suffix(".css").read_text("utf-8")
-    except FileNotFoundError:  # is_file() is not recorded; a first stylesheet must make a notebook stale
-        own = ""
+    file = _script(name, package).with_suffix(".css")
+    own = file.read_text("utf-8") if file.is_file() else ""
     return roles.variables(".gf-widget", roles.named_in(read(name, package) + own)) + own
 
 

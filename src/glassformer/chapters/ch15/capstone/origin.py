@@ -19,7 +19,7 @@ from .words import remark
 _PACKAGE = Path(__file__).resolve().parents[3]
 # What a reader may use of the book's package: texts, descriptions of models, files; and a container for a cache.
 _FREE = {
-    "_checks", "atomic_files.py", "checkpoints.py", "config.py", "contents.py", "exercises", "lookups.py",
+    "_checks", "atomic_files.py", "checkpoints.py", "config.py", "contents.py", "exercises",
     "parameters.py", "published.py", "rooms.py", "shapes.py", "text.py", "trace.py", "untrusted_files.py",
     "__init__.py",
 }  # fmt: skip
