@@ -156,12 +156,6 @@ def peeks_at_both_ends(f, x):
     return bool(first or _seen_in(f, x, slice(-1, None), slice(-1)))
 
 
-@wrong("machine.peeks", "row 2 sees row 3")
-def peeks_at_two_rows(f, x):
-    last = _seen_in(f, x, slice(-1, None), slice(-1))
-    return bool(last or (len(x) > 1 and _seen_in(f, x, slice(1, 2), 0)))
-
-
 @wrong("machine.peeks", "row 0 sees row 2 but not row 1")
 def peeks_at_the_next(f, x):
     return any(_seen_in(f, x, t, t - 1) for t in range(1, len(x)))

@@ -65,13 +65,6 @@ def ids_by_dictionary_alone(text, characters):
     return [{c: i for i, c in enumerate(characters)}[c] for c in text]
 
 
-@wrong("tokens.encode", "the error message should mention 4")
-def says_nothing_of_the_place(text, characters):
-    if not set(text) <= set(characters):
-        raise ValueError("unknown character")
-    return [characters.index(c) for c in text]
-
-
 # 3 · tokens.decode
 
 

@@ -3,7 +3,6 @@
 Axis: T tokens.
 """
 
-import itertools
 from collections import Counter
 
 import numpy as np
@@ -52,18 +51,10 @@ pair.slip("second id", _KEY, "(-counts[pair], pair[0])")
 pair.slip("by sum", _KEY, "(-counts[pair], sum(pair))")
 pair.slip("larger ids", _KEY, "(-counts[pair], [-i for i in pair])")
 pair.slip("either way round", _PAIR, "pair = tuple(sorted(ids[i : i + 2]))")
-
-
-@pair.mistake("counted once")
-def _(ids):
-    pairs, behind = Counter(), {}
-    for i, p in enumerate(itertools.pairwise(ids.tolist())):
-        if i >= behind.get(p, 0):
-            pairs[p] += 1
-            behind[p] = i + 2
-    return np.array(min(pairs, key=lambda p: (-pairs[p], p)))
-
-
+pair.slip(
+    "counted once", "counts = ids.tolist(), {}", "counts, free = ids.tolist(), {}, {}",
+    _PAIR, f"{_PAIR}\n        if i < free.get(pair, 0):\n            continue\n        free[pair] = i + 2",
+)  # fmt: skip
 pair.slip("in twos", "range(len(ids) - 1)", "range(0, len(ids) - 1, 2)")
 
 

@@ -53,10 +53,7 @@ def head_by_head(x: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, n_heads: int) -
 
 several.shape("the shape of x", *_layer(5, 6), 2, want=(5, 6))
 _x, *_W = _layer(1, 4)
-several.case(
-    "a single position sees only itself: its value, times W_o",
-    _x, *_W, 2, want=_x @ _W[2] @ _W[3],
-)  # fmt: skip
+several.case("a single position sees only itself: its value, times W_o", _x, *_W, 2, want=_x @ _W[2] @ _W[3])
 several.case("one head", *_layer(5, 4, seed=2), 1, want=head_by_head)
 several.case("three heads", *_layer(4, 6, seed=4), 3, want=head_by_head)
 several.also(*_layer(4, 6, seed=4), 6, want=head_by_head)

@@ -13,10 +13,7 @@ def longest(D: int, F: int, V: int, n_layers: int) -> int:
 
 pairs = exercise("machine.longest", longest)
 
-pairs.case(
-    "one block by hand", 3, 5, 8, 1, want=15,
-    being="the T at which 12·T² is 72·T + 60·T + 48·T",
-)  # fmt: skip
+pairs.case("one block by hand", 3, 5, 8, 1, want=15, being="the T at which 12·T² is 72·T + 60·T + 48·T")
 pairs.case(
     "two blocks share one head", 3, 5, 8, 2, want=13, being="the T at which 24·T² is 144·T + 120·T + 48·T"
 )

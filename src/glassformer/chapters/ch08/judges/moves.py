@@ -27,10 +27,7 @@ moved.case(
     "a token that is not in the text: its own logit at every position",
     np.array([0, 2, 0]), 1, 4, want=[[_F, _T, _F, _F]] * 3,
 )  # fmt: skip
-moved.case(
-    "the first token of the text: all logits",
-    np.array([3, 1]), 3, 4, want=[[_T] * 4] * 2,
-)  # fmt: skip
+moved.case("the first token of the text: all logits", np.array([3, 1]), 3, 4, want=[[_T] * 4] * 2)
 moved.case(
     "before its first occurrence, only its own logit: no position sees ahead",
     np.array([0, 0, 2, 1]), 2, 3, want=[[_F, _F, _T], [_F, _F, _T], [_T] * 3, [_T] * 3],

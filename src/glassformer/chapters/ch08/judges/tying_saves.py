@@ -22,10 +22,7 @@ saving.case(
     "the largest GPT-2: the share is smaller",
     50_257, 1024, 1600, 48, want=(80_411_200, 80_411_200 / (1_557_611_200 + 80_411_200)),
 )  # fmt: skip
-saving.case(
-    "a vocabulary of four entries saves 16 of 784 parameters",
-    4, 64, 4, 2, want=(16, 16 / 784),
-)  # fmt: skip
+saving.case("a vocabulary of four entries saves 16 of 784 parameters", 4, 64, 4, 2, want=(16, 16 / 784))
 
 
 saving.slip("of the tied model", "tied=False", "tied=True")
