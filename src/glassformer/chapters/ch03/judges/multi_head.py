@@ -70,7 +70,7 @@ def _(multi_head):
 
 
 several.slip("no W_o", " @ W_o", "")
-several.slip("no mask", ", mask=causal_mask(len(x))", "")
+several.slip("no mask", ", mask=causal_mask(len(x), len(x))", "")
 several.slip("root of D", "(q, k, v, mask", "(q / n_heads**0.5, k, v, mask")
 several.slip("no root", "(q, k, v, mask", "(q * q.shape[-1] ** 0.5, k, v, mask")
 several.slip("columns", scaled_dot_product_attention=attention.wrong("columns"))
