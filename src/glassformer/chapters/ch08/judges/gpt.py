@@ -20,6 +20,8 @@ from glassformer.scratch.attention import softmax
 from glassformer.scratch.feedforward import gelu_tanh
 from glassformer.shapes import Float, Integer
 
+from .weights import gpt_weights, weights_of_block
+
 
 def gpt(ids: Integer[np.ndarray, " T"], weights: Weights, n_heads: int) -> Float[np.ndarray, "T V"]:
     """Returns the logits of a GPT like GPT-2, whose head is tied to the embedding."""
@@ -36,29 +38,6 @@ def gpt(ids: Integer[np.ndarray, " T"], weights: Weights, n_heads: int) -> Float
 
 whole = exercise("gpt.gpt", gpt, axes="T V")
 
-ENDS = ("weight", "bias")
-
-
-def gpt_weights(V: int, D: int, n_layers: int, context: int = 8, seed: int = 0) -> dict[str, np.ndarray]:
-    """Returns a GPT's weights under the package's names, none at a value that would hide its absence."""
-    rng = np.random.default_rng(seed)
-    shapes: dict[str, tuple[int, ...]] = {
-        "token_embedding.weight": (V, D),
-        "decoder.positions.weight": (context, D),
-    }
-    for i in range(n_layers):
-        at = f"decoder.blocks.{i}."
-        shapes |= {
-            f"{at}{norm}.{end}": (D,) for norm in ("norm_attention", "norm_feedforward") for end in ENDS
-        }
-        shapes |= {f"{at}attention.W_{name}.weight": (D, D) for name in "qkvo"}
-        shapes |= {f"{at}feedforward.W_up.weight": (D, 4 * D), f"{at}feedforward.W_up.bias": (4 * D,)}
-        shapes |= {f"{at}feedforward.W_down.weight": (4 * D, D), f"{at}feedforward.W_down.bias": (D,)}
-    shapes |= {f"decoder.norm.{end}": (D,) for end in ENDS}
-    drawn = {name: rng.normal(size=shape) * 0.5 for name, shape in shapes.items()}
-    drawn = {name: w + 1 if "norm" in name and name.endswith("weight") else w for name, w in drawn.items()}
-    return {name: drawn[name] for name in rng.permutation(list(drawn)).tolist()}
-
 
 def gpt_by_hand(ids: Any, weights: Weights, n_heads: int) -> np.ndarray:
     """Returns the logits of a GPT, a number at a time, with the blocks of chapter 07."""
@@ -69,12 +48,6 @@ def gpt_by_hand(ids: Any, weights: Weights, n_heads: int) -> np.ndarray:
         x, i = pre_norm_by_hand(x, own, n_heads), i + 1
     x = layer_norm_by_hand(x, weights["decoder.norm.weight"], weights["decoder.norm.bias"])
     return np.array([[math.fsum(row * one) for one in table] for row in x])
-
-
-def weights_of_block(weights: Weights, i: int) -> dict[str, np.ndarray]:
-    """Returns the weights of block i under their names within the block."""
-    start = f"decoder.blocks.{i}."
-    return {name.removeprefix(start): w for name, w in weights.items() if name.startswith(start)}
 
 
 def many(n: int, thing: str) -> str:

@@ -23,6 +23,7 @@ from glassformer.scratch.attention import causal_mask, merge_heads, scaled_dot_p
 from glassformer.shapes import Float, Integer
 
 from .gpt import many
+from .weights import modern_weights
 
 
 def shakespeare(
@@ -50,26 +51,6 @@ def shakespeare(
 real = exercise("gpt.shakespeare", shakespeare, axes="T V", loads=("shakespeare",))
 
 _SCALE = 0.4243  # the shipped model's
-
-
-def _modern(V: int, D: int, F: int, n_layers: int, n_heads: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """Returns the weights of a small model of the same kind, with gains that are not 1."""
-    K = D // n_heads
-    shapes: dict[str, tuple[int, ...]] = {
-        "token_embedding.weight": (V, D),
-        "decoder.embedding_norm.weight": (D,),
-    }
-    for i in range(n_layers):
-        at = f"decoder.blocks.{i}."
-        shapes |= {f"{at}norm_attention.weight": (D,)}
-        shapes |= {f"{at}attention.W_{name}.weight": (D, D) for name in "qkvo"}
-        shapes |= {f"{at}attention.norm_{name}.weight": (K,) for name in "qk"}
-        shapes |= {f"{at}norm_feedforward.weight": (D,), f"{at}feedforward.W_up.weight": (D, F)}
-        shapes |= {f"{at}feedforward.W_gate.weight": (D, F), f"{at}feedforward.W_down.weight": (F, D)}
-    shapes |= {"decoder.norm.weight": (D,), "unembedding.weight": (D, V)}
-    rng = np.random.default_rng(seed)
-    drawn = {name: rng.normal(size=shape) * 0.6 for name, shape in shapes.items()}
-    return {name: w + 1 if "norm" in name else w for name, w in drawn.items()}
 
 
 def _by_the_page(ids: Any, weights: Weights, n_heads: int, scale: float) -> np.ndarray:
@@ -101,7 +82,10 @@ def _shipped() -> dict[str, np.ndarray]:
 
 def _case(title: str, T: int, V: int, D: int, F: int, n_layers: int, *, n_heads: int, scale: float) -> None:
     sizes = f"D = {D}, {many(n_layers, 'block')}, {many(n_heads, 'head')}, scale {scale}"
-    ids, weights = np.random.default_rng(D).integers(V, size=T), _modern(V, D, F, n_layers, n_heads, seed=D)
+    ids, weights = (
+        np.random.default_rng(D).integers(V, size=T),
+        modern_weights(V, D, F, n_layers, n_heads, seed=D),
+    )
     what = f"shakespeare of {many(T, 'id')}, {sizes},"
     real.case(title, ids, weights, n_heads, scale, want=_by_the_page, what=what)
 
