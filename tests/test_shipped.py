@@ -396,14 +396,22 @@ def test_a_twin_in_numpy_has_a_copy_of_the_weights():
 # The command that makes them
 
 SMALL = {
-    "shakespeare": ["data.length=16", "data.validation=0.004", "data.test=0.004"],
-    "words": ["data.vocab_size=300", "data.length=16", "data.validation=0.004", "data.test=0.004"],
-    "masked": ["data.length=16", "data.validation=0.004", "data.test=0.004"],
+    "shakespeare": ["data.length=16", "data.validation=0.05", "data.test=0.05"],
+    "words": ["data.vocab_size=300", "data.length=16", "data.validation=0.05", "data.test=0.05"],
+    "masked": ["data.length=16", "data.validation=0.05", "data.test=0.05"],
     "dates": ["data.validation=0.001", "data.test=0.001"],
 }
 TINY = ["model.d_model=8", "model.n_layers=1", "model.n_heads=2", "model.d_ff=8", "training.steps=3"]
 
 
+@pytest.fixture
+def few(monkeypatch):
+    """Makes the book's text short."""
+    beginning = text.corpus()[:60_000]
+    monkeypatch.setattr(text, "corpus", lambda: beginning)
+
+
+@pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_command_makes_the_same_bytes(tmp_path, monkeypatch, capsys, name):
     arguments = [name, *(part for change in SMALL[name] + TINY for part in ("--set", change))]
@@ -436,6 +444,7 @@ def test_the_same_command_makes_the_same_bytes(tmp_path, monkeypatch, capsys, na
     assert files[1] == {path.name: path.read_bytes() for path in (tmp_path / "second" / name).iterdir()}
 
 
+@pytest.mark.usefixtures("few")
 def test_where_an_average_is_kept_it_is_what_comes_with_the_book():
     recipe = Recipe.of_the_book("masked", [*SMALL["masked"], *TINY, "training.device=cpu"])
     _, task, config = recipe.made_for(text.corpus())

@@ -352,65 +352,41 @@ INFINITE = np.full(16, np.inf, np.float32)
 HOSTILE = {
     "empty": b"",
     "seven bytes": b"1234567",
-    "no header": struct.pack("<Q", 0),
     "a header beyond the file": struct.pack("<Q", 100) + b"{}",
     "a header of 2^63 bytes": struct.pack("<Q", 2**63) + b"{}",
     "not JSON": with_header(b"{nothing}"),
-    "a list": with_header([1]),
     "not UTF-8": with_header(b'{"\xff": 1}'),
-    "no place": with_header({"a": None}),
-    "no shape": with_header({"a": {"dtype": "F32", "data_offsets": [0, 8]}}, bytes(8)),
     "beyond the end": with_header({"a": PLACE}, bytes(4)),
-    "bytes of nobody": with_header({"a": PLACE}, bytes(12)),
     "overlapping": with_header({"a": PLACE, "b": PLACE}, bytes(8)),
     "two weights in one place": sharing(W, "decoder.embedding_norm.weight"),
     "a hole": with_header({"a": PLACE | {"data_offsets": [4, 12]}}, bytes(12)),
-    "backwards": with_header({"a": PLACE | {"data_offsets": [8, 0]}}, bytes(8)),
-    "negative": with_header({"a": PLACE | {"shape": [-2]}}, bytes(8)),
     "enormous": with_header({"a": PLACE | {"shape": [2**62, 2**62]}}, bytes(8)),
-    "metadata of numbers": with_header({"__metadata__": {"format": 3}, "a": PLACE}, bytes(8)),
     "a name of the language": with_header({"__proto__": PLACE}, bytes(8)),
     "weights alone": save(weights_with()),
     "another format": save(weights_with(), metadata(format="glassformer model 2")),
     "no configuration": save(weights_with(), metadata(config_=None) | {"config": ""}),
     "no tokenizer": save(weights_with(), metadata(tokenizer=None)),
-    "a tokenizer of a list": save(weights_with(), metadata(tokenizer="[]")),
-    "no characters": save(weights_with(), metadata(tokenizer='{"characters": ""}')),
     "characters twice": save(weights_with(), metadata(tokenizer='{"characters": "aa"}')),
-    "too few characters": save(weights_with(), metadata(tokenizer='{"characters": "abc"}')),
     "infinite": save(weights_with(**{W: INFINITE}), metadata()),
     "NaN": save(weights_with(**{W: np.full(16, np.nan, np.float32)}), metadata()),
     "a weight too many": save(weights_with(more=np.zeros(1, np.float32)), metadata()),
-    "a weight too few": save(weights_with(**{W: None}), metadata()),
     "another shape": save(weights_with(**{W: np.ones((4, 4), np.float32)}), metadata()),
     "float64": save(weights_with(**{W: np.ones(16)}), metadata()),
-    "whole numbers": save(weights_with(**{W: np.ones(16, np.int32)}), metadata()),
     "a huge model": save(weights_with(), metadata(config={"n_layers": 10**12})),
-    "a huge width": save(weights_with(), metadata(config={"d_model": 10**15})),
     "a huge context": save(weights_with(), metadata(config={"context_length": 10**9})),
     "no blocks": save(weights_with(), metadata(config={"n_layers": 0})),
-    "half a block": save(weights_with(), metadata(config={"n_layers": 1.5})),
     "an unknown field": save(weights_with(), metadata(config={"colour": "red"})),
-    "another field of the language": save(weights_with(), metadata(config={"constructor": 1})),
-    "odd heads": save(weights_with(), metadata(config={"d_head": 7})),
     "a negative epsilon": save(weights_with(), metadata(config={"norm_eps": -1})),
     "dropout of 1": save(weights_with(), metadata(config={"dropout": 1.0})),
-    "dropout of words": save(weights_with(), metadata(config={"dropout": "0.5"})),
-    "a flag of words": save(weights_with(), metadata(config={"qk_norm": "yes"})),
     "yarn": save(
         weights_with(), metadata(config={"rope_scaling": "yarn", "rope_slow": 3.0, "rope_fast": 2.0})
     ),
-    "a stretch of its own": save(weights_with(), metadata(config={"rope_scaling": "mine"})),
     "learned positions": in_one_file(small(positions="learned")),
     "grouped heads": save(weights_with(), metadata(config={"n_kv_heads": 1})),
-    "a tied head": save(weights_with(), metadata(config={"head": "tied"})),
     "an encoder": save(weights_with(), metadata(config={"family": "encoder"})),
     "a weight twice": edited(b'{"__metadata__"', b'{"decoder.norm.weight": {}, "__metadata__"'),
     "metadata twice": edited(b'{"__metadata__"', b'{"__metadata__": {}, "__metadata__"'),
     "a field twice": edited(in_a_text(b'"d_model":'), in_a_text(b'"d_model": 8, "d_model":')),
-    "all characters twice": edited(
-        in_a_text(b'"characters":'), in_a_text(b'"characters": "ab", "characters":')
-    ),
     "a list as a dtype": edited(
         b'"decoder.norm.weight":{"dtype":"F32"', b'"decoder.norm.weight":{"dtype":["F32"]'
     ),
@@ -496,7 +472,7 @@ def edits(content, seed, count):
     return found
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_both_take_or_refuse_the_same_damaged_files(reader, tmp_path, seed):
     content = in_one_file(small(seed))
     damage = edits(content, seed, 600)

@@ -290,9 +290,7 @@ def _of_tensor(value: Any, what: str) -> np.ndarray:
     try:
         if value.is_meta:
             raise Wrong(f"{what} is a tensor on the meta device, which stores a shape but no numbers.")
-        if value.is_nested:
-            raise Wrong(f"{what} is a nested tensor. Return an ordinary tensor, with one row for each row.")
-        if value.is_quantized or (value.dtype.is_floating_point and value.dtype.itemsize < 4):
+        if value.dtype.is_floating_point and value.dtype.itemsize < 4:
             raise Wrong(
                 f"{what} is {value.dtype}, which is too coarse to compare. Compute in float32 or float64."
             )
