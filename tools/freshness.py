@@ -25,6 +25,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import math
 import os
 import re
 from functools import cache
@@ -34,7 +35,6 @@ from typing import Any
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, String
 
-RECORDER = Path(__file__).resolve().parent / "recorder"
 RECORD = Path("book") / "freshness.txt"
 ALWAYS = ("opens ../../requirements.txt", "shows ../../tools/notebooks.py execute")
 READS_DOCSTRINGS = re.compile(r"__doc__|\b(getdoc|pydoc|doctest|typer)\b")
@@ -47,20 +47,19 @@ Uses = dict[str, str]  # a hash for each use, such as "runs scratch/model.py": a
 
 def listening(package: Path, uses: Path) -> dict[str, str]:
     """Returns an environment in which a process, and all that it starts, writes its uses of `package` into `uses`."""
-    paths = [str(RECORDER), str(package.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    known = {"GLASSFORMER_PACKAGE": str(package), "GLASSFORMER_USES": str(uses)}
-    return known | {"PYTHONPATH": os.pathsep.join(paths)}
+    folders = [Path(__file__).resolve().parent / "recorder", package.parent, os.environ.get("PYTHONPATH", "")]
+    path = os.pathsep.join(map(str, folders)).rstrip(os.pathsep)
+    return {"GLASSFORMER_PACKAGE": str(package), "GLASSFORMER_USES": str(uses), "PYTHONPATH": path}
 
 
-def heard(package: Path, uses: Path, cells: str) -> Uses:
-    """Returns what a process wrote into `uses`, with the current hash of everything in it."""
+def heard(package: Path, uses: Path, cells: str, began: float) -> Uses:
+    """Returns what a process that `began` then wrote into `uses`, with the hash of everything in it."""
     found = {*ALWAYS, *uses.read_text(encoding="utf-8").splitlines()}
-    used = {use.split()[1] for use in found if not use.startswith("finds ")}
-    found -= {f"finds {file}" for file in used}  # what is used is there
+    found -= {f"finds {use.split()[1]}" for use in found if not use.startswith("finds ")}
     modules = [_text(package / use.split()[1]) or "" for use in found if use.startswith("runs ")]
     if ASKS_FOR_DOCSTRINGS.search(cells) or any(map(READS_DOCSTRINGS.search, modules)):
         found = {re.sub("^runs ", "opens ", use) for use in found}
-    return {"cells": _hash(cells)} | {use: _fingerprint(package, use) for use in sorted(found)}
+    return {"cells": _hash(cells)} | {use: _fingerprint(package, use, began) for use in sorted(found)}
 
 
 def changed(package: Path, uses: Uses, cells: str, gave: str) -> list[str]:
@@ -106,7 +105,7 @@ def outputs(notebook: dict[str, Any]) -> str:
     return _hash(json.dumps(json.loads(told), sort_keys=True))
 
 
-def _fingerprint(package: Path, use: str) -> str:
+def _fingerprint(package: Path, use: str, began: float = math.inf) -> str:
     """Returns the hash of what counts in a file or folder; an empty one if it does not exist."""
     verb, file, name = [*use.split(" ", 2), ""][:3]
     path = package / file
@@ -117,10 +116,12 @@ def _fingerprint(package: Path, use: str) -> str:
     content = _text(path)
     if content is None:
         return ""
+    if path.stat().st_mtime > began:
+        return "changed while the notebook was executed"  # perhaps after it was read
     if verb == "runs":
         return _hash(code_of(content))
     if verb == "shows":
-        return _hash(source_of(name, content))
+        return _hash(source_of(name, content) or content)
     return _hash(without_comments(content, path.suffix[1:]) if path.suffix in (".js", ".css") else content)
 
 
@@ -140,7 +141,7 @@ def without_comments(source: str, language: str) -> str:
     """Returns JavaScript or CSS without its comments and the spaces around them, but for one space or end of a line."""
     code = gap = ""
     for kind, text in get_lexer_by_name(language, ensurenl=False, stripnl=False).get_tokens(source):
-        if kind in Comment or (text.isspace() and kind not in String):
+        if kind in Comment or (not text.strip() and kind not in String):
             gap += text
         else:
             code += ("\n" if "\n" in gap else " " if gap else "") + text

@@ -30,6 +30,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
@@ -261,8 +262,9 @@ def execute(text: Path, notebook: Path, root: Path = ROOT) -> None:
             client.kc.session.metadata.update(cellId=cell.id)
 
         client.on_cell_start = name
+        began = time.time()
         client.execute(env=environment)
-        used = freshness.heard(package_of(root), uses, code_in(fresh))
+        used = freshness.heard(package_of(root), uses, code_in(fresh), began)
     fresh.metadata.language_info.pop("version", None)
     fresh.metadata["glassformer"] = {"cells": cells_fingerprint(fresh)}
     nbformat.validate(fresh)

@@ -1,6 +1,7 @@
 """Tests folding: what the text folds is folded in the notebook, and folded again without executing it."""
 
 import os
+import time
 from pathlib import Path
 
 import nbformat
@@ -77,7 +78,9 @@ def project(tmp_path):
     (tmp_path / "book" / "bibliography.md").write_text(bibliography.HEADING, encoding="utf-8")
     (tmp_path / "notebooks").mkdir()
     notebooks.write_atomically(fresh, tmp_path / "notebooks" / "01.ipynb")
-    uses = freshness.heard(notebooks.package_of(tmp_path), Path(os.devnull), notebooks.code_in(fresh))
+    uses = freshness.heard(
+        notebooks.package_of(tmp_path), Path(os.devnull), notebooks.code_in(fresh), time.time()
+    )
     uses["outputs"] = freshness.outputs(fresh)
     freshness.record(tmp_path, "notebooks/01.ipynb", uses)
     return tmp_path

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import time
 
 import nbformat
 import pytest
@@ -159,6 +160,17 @@ def test_what_is_used_counts_and_nothing_else_does(project, file, before, after,
     assert condition(project) == (f"{used} changed" if used else "fresh")
 
 
+def test_what_is_changed_while_a_notebook_is_executed_counts(project):
+    """The notebook may have read it before or after."""
+    text, _ = notebooks.pairs(project)[0]
+    cell = (
+        'import pathlib\npath = pathlib.Path(shapes.HERE / "loaded.txt")\npath.write_text("changed")\n```\n'
+    )
+    text.write_text(text.read_text(encoding="utf-8").removesuffix("```\n") + cell, "utf-8")
+    assert notebooks.main([], project) == 0
+    assert condition(project) == "loaded.txt changed"
+
+
 def test_what_is_gone_counts(project):
     (project / "src" / "glassformer" / "data").rename(project / "src" / "glassformer" / "moved")
     assert condition(project) == "data, data/run.npy, data/table.toml changed"
@@ -180,7 +192,7 @@ def test_who_asks_for_docstrings_depends_on_them(project, cell, module, asks):
     package, uses = notebooks.package_of(project), project / "uses.txt"
     uses.write_text("runs shapes.py\nruns late.py\n")
     change(project, "late.py", "VALUE = 1", module)
-    used = freshness.heard(package, uses, cell)
+    used = freshness.heard(package, uses, cell, time.time())
     change(project, "shapes.py", "Said of the area", "Told of the area")
     assert freshness.changed(package, used, cell, "") == (["shapes.py"] if asks else [])
 
@@ -200,7 +212,7 @@ def test_who_asks_for_docstrings_depends_on_them(project, cell, module, asks):
         ("js", "// said\na(1);\n", "// told\n// more\na(1);\n", True),
         ("js", "a(/* said */ 1);\n", "a( 1);\n", True),
         ("js", "return /* said\n */ a;", "return a;", False),  # after the end of the line, it returns nothing
-        ("js", "a(`x \n\ny${b}`);\n", "a(`x\ny${b}`);\n", False),
+        ("js", "a(`x \n\n${b}\n\n${c}`);\n", "a(`x \n\n${b}\n${c}`);\n", False),
         ("js", "a(/[/*]/, '// 1');\n", "a(/[/*]/, '// 2');\n", False),
         ("css", 'b { c: "/* said */" }\n', 'b { c: "/* told */" }\n', False),
         ("css", "b { c: url(x//y) }\n", "b { c: url(x//z) }\n", False),
@@ -213,7 +225,7 @@ def test_comments_docstrings_and_layout_do_not_count(language, before, after, sa
     assert (code(before) == code(after)) == same
 
 
-def test_a_notebook_is_stored_only_if_its_outputs_differ(project, capsys):
+def test_a_notebook_is_stored_only_if_its_outputs_differ(project, capsys, monkeypatch):
     notebook, record = notebooks.pairs(project)[0][1], project / freshness.RECORD
     before, then, known = notebook.read_bytes(), notebook.stat().st_mtime_ns, record.read_text()
     change(project, "shapes.py", "width=2, height=3", "width=3, height=2")
@@ -227,6 +239,17 @@ def test_a_notebook_is_stored_only_if_its_outputs_differ(project, capsys):
     assert notebooks.main([], project) == 0
     assert b"the frame" in notebook.read_bytes()
     assert condition(project) == "fresh"
+    monkeypatch.setattr(freshness, "outputs", lambda _: "the same")
+    change(project, "shapes.py", "the frame", "another frame")
+    assert notebooks.main([], project) == 0
+    assert b"the frame" in notebook.read_bytes()
+
+
+def test_code_that_was_merged_and_not_executed_is_stale(project):
+    text, notebook = notebooks.pairs(project)[0]
+    text.write_text(text.read_text(encoding="utf-8").replace("shapes.area()", "shapes.area(1)"), "utf-8")
+    notebooks.reword(text, notebook)  # what merging the cells leaves
+    assert condition(project) == "cells changed"
 
 
 def test_outputs_do_not_differ_by_comments_in_the_code_of_views():

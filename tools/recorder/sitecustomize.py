@@ -1,8 +1,7 @@
 """Records what a process uses of the package. Every Python that finds this file on its path imports it first.
 
 `tools/freshness.py` puts it on the path of a notebook's kernel, and so of everything that the kernel starts. Each use
-is a line of the file GLASSFORMER_USES: a verb (runs, shows, opens, lists, finds), the path in the package, and for a
-source that is shown the name of its function or class.
+is a line of the file GLASSFORMER_USES: runs, shows, opens, lists or finds, a path, and the name of what is shown.
 """
 
 import inspect
