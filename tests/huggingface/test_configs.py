@@ -297,6 +297,21 @@ def test_what_a_file_leaves_out_is_what_transformers_takes_for_it(given, theirs,
 
 
 @pytest.mark.parametrize(
+    ("given", "theirs", "name"),
+    [
+        (GPT2, transformers.GPT2Config, "activation_function"),
+        (BERT, transformers.BertConfig, "hidden_act"),
+        (T5, transformers.T5Config, "feed_forward_proj"),
+        (LLAMA_2, transformers.LlamaConfig, "hidden_act"),
+    ],
+    ids=["gpt2", "bert", "t5", "llama"],
+)
+def test_an_activation_that_a_file_leaves_out_is_theirs(given, theirs, name):
+    short = {key: value for key, value in given.items() if key != name}
+    assert config_from_hf(short) == config_from_hf(short | {name: getattr(theirs(), name)})
+
+
+@pytest.mark.parametrize(
     ("given", "changes", "message"),
     [
         (GPT2, {"model_type": "gpt_neox"}, "model_type='gpt_neox' is not one of 'gpt2'"),

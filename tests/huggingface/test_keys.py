@@ -241,7 +241,8 @@ def test_a_key_that_nobody_knows_is_refused_with_the_way_on(put):
 
 
 ODD_NAMES = {
-    "for a shell": ["it's", "$HOME; echo *", 'a"b\\', "-x", "", "größe"],
+    "for a shell": ["it's", "$HOME; echo *", 'a"b\\', "-x", "größe"],
+    "empty": [""],
     "inside of another": ["rope_parameters.it's new"],
     "unprintable": ["a\x1b[2J", "\u202e", "\ud800"],
     "two spaces": ["a  b"],

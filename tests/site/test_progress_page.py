@@ -128,6 +128,14 @@ def test_a_notebooks_record_is_added_and_nothing_is_taken_away(visit):
     }
 
 
+def test_a_flag_that_is_not_set_does_not_count(visit):
+    page = visit()
+    exercises = {"attention.scores": {"tried": True, "done": False}, "attention.softmax": {"revealed": False}}
+    choose(page, json.dumps({"version": 1, "exercises": exercises}).encode())
+    states = {row[0]: row[-1] for _, rows, _ in shown(page) for row in rows}
+    assert (states["attention.scores"], states["attention.softmax"]) == ("tried", "left")
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -491,6 +491,12 @@ def test_where_there_is_no_run_there_is_no_card(folder, shown, tmp_path, monkeyp
     assert "There is no card of" in shown[-1].headline
 
 
+@pytest.mark.parametrize(("folder", "typed"), [("my run", "'my run'"), ("-run", "./-run")])
+def test_the_command_that_makes_a_run_can_be_typed_as_it_is_told(folder, typed, shown):
+    capstone.card(folder)
+    assert f"`python -m glassformer train {typed}` makes a run" in shown[-1].lines[0][1]
+
+
 def test_a_run_whose_text_has_gone_is_told(run, shown, tmp_path):
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
