@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from .rooms import both_rooms
+from .rooms import Layer, both_rooms
 
 LN3 = math.log(3)
 EXACT = {"rtol": 0, "atol": 1e-15}  # float64 rounding of numbers of size 1
@@ -238,3 +238,15 @@ def test_no_positions(room):
     assert method.embed(x) is x
     assert method.rotate(x) is x
     assert method.score_bias(room.array([0]), room.array([0])) is None
+
+
+@both_rooms
+def test_rotary_attention(room):
+    """Dimensions i and i + K/2 are one complex number, which a position rotates in queries and keys, not in values."""
+    layer, x = Layer(room, "rope", D=4, H=1), np.random.default_rng(1).normal(size=(3, 4))
+    q, k, v = (x @ room.weight(layer.attention, name) for name in ("W_q", "W_k", "W_v"))
+    turned = np.exp(1j * np.outer(range(3), [1, 0.01]))
+    q, k = ((each[:, :2] + 1j * each[:, 2:]) * turned for each in (q, k))
+    weights = np.exp((q @ k.conj().T).real / 2)
+    expected = weights / weights.sum(axis=1, keepdims=True) @ v @ room.weight(layer.attention, "W_o")
+    np.testing.assert_allclose(layer(x), expected, rtol=0, atol=1e-14)
