@@ -1,6 +1,6 @@
-"""Prints verdicts on known answers, right and wrong, as JSON: `python -m tests.exercises.judged 5 torch scipy`.
+"""Prints verdicts on known answers, right and wrong, as JSON: `python -m tests.exercises.judged 10 torch scipy`.
 
-The number chooses: 1 for all answers and classic mistakes, 5 for every fifth and the book's own answers.
+The number chooses: 1 for all answers and classic mistakes, 10 for every tenth and the book's own answers.
 
 These are a notebook's verdicts, from `check`, if no library is named. Otherwise they are a page's, from a `Desk`. The
 named libraries cannot be imported, and there are no threads. Exercises that need one of these libraries are left out,
