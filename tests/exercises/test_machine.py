@@ -47,6 +47,11 @@ families.translate real.read_tensor real.gpt2
 IMPORTS = "import json\nimport math\n\nimport numpy as np"
 
 
+def all_written():
+    """Returns all of it in one text."""
+    return "\n\n\n".join([IMPORTS, *(find(name).answer for name in ASKED.split())])
+
+
 @pytest.fixture(scope="module")
 def own(shell, tmp_path_factory):  # noqa: F811
     """Returns the file after a reader has written, checked and kept all functions."""

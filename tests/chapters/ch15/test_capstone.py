@@ -2,7 +2,6 @@
 
 import math
 import sys
-import textwrap
 import types
 
 import numpy as np
@@ -13,7 +12,7 @@ from glassformer.chapters.ch15.capstone.judge import OPEN, RIGHT, STAGES, WRONG,
 from glassformer.chapters.ch15.capstone.template import adapter_source
 from glassformer.chapters.ch15.capstone.words import mistakes
 from glassformer.exercises.source import MODULE
-from tests.exercises.test_machine import CELLS
+from tests.exercises.test_machine import all_written
 
 from .designs import functions, library, module
 from .edits import EDITS
@@ -21,7 +20,7 @@ from .slips import SLIPS
 
 # The fourth is the reader's own file after chapter 11, in the adapter that `start` writes for it.
 own = types.ModuleType("own")
-exec("\n".join(textwrap.dedent(cell) for cell in CELLS), vars(own))
+exec(all_written(), vars(own))
 own.decode = lambda ids, characters: "".join(characters[i] for i in ids)
 sys.modules[MODULE] = own
 try:

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import textwrap
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,13 +16,14 @@ from glassformer.exercises import capstone
 from glassformer.exercises.showing import Shown, shown_by
 from glassformer.exercises.timelimit import time_kept_by
 from tests.exercises.at_a_desk import Page, headlines, text
-from tests.exercises.test_machine import CELLS
+from tests.exercises.test_machine import all_written
 
 from .designs import functions
 
 SOURCE = Path(functions.__file__).read_text(encoding="utf-8")
-OWN_FILE = "\n".join(textwrap.dedent(cell) for cell in CELLS)
-OWN_FILE += "\n\ndef decode(ids, characters):\n    return ''.join(characters[i] for i in ids)\n"
+OWN_FILE = (
+    all_written() + "\n\ndef decode(ids, characters):\n    return ''.join(characters[i] for i in ids)\n"
+)
 
 # A mistake, and the stages that see it.
 MISTAKES = {
