@@ -103,7 +103,11 @@ DRAWS = [
 ]
 DRAWS_KINDS = [
     ({"generator": 7}, "generator must be a np.random.Generator, not int"),
-    ({"generator": np.random.RandomState(0)}, "generator must be a np.random.Generator, not RandomState"),
+    pytest.param(
+        {"generator": np.random.RandomState(0)},
+        "generator must be a np.random.Generator, not RandomState",
+        id="generator-RandomState",
+    ),
     ({"topk": 3}, "distribution() got an unexpected keyword argument 'topk'"),
 ]
 BEAMS = [
