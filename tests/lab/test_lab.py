@@ -249,7 +249,7 @@ def lab(tmp_path_factory):
         notary.sign(notebook)
     nbformat.write(machine(), folder / "book" / "notebooks" / "machine.ipynb")
     (folder / "day.md").write_text(DAY, encoding="utf-8")
-    execute(folder / "day.md", folder / "book" / "notebooks" / "day.ipynb")
+    execute(folder / "day.md", folder / "book" / "notebooks" / "day.ipynb", folder)
     for path in (*BOOK, "day.ipynb"):
         notary.sign(nbformat.read(folder / "book" / "notebooks" / path, as_version=4))
     settings = folder / "settings" / "@jupyterlab"
