@@ -7,6 +7,7 @@ import sys
 
 import ipywidgets
 import pytest
+import tinycss2
 
 from glassformer import roles, widgets
 from glassformer.widgets.kit import places
@@ -176,7 +177,7 @@ def rules(css):
             continue
         pairs = [declaration.split(":", 1) for declaration in body.split(";") if declaration.strip()]
         yield (
-            selectors_of(selectors),
+            [one for one, _ in selectors_of(tinycss2.parse_component_value_list(selectors))],
             [(name.strip(), value.removesuffix("!important").strip()) for name, value in pairs],
         )
 
