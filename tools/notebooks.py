@@ -5,7 +5,7 @@
     python tools/notebooks.py --force 04    execute every chapter with "04" in its path, changed or not
 
 Each ``book/chapters/**/*.md`` (text in MyST notebook format) has a ``notebooks/**/*.ipynb`` with the same cells and
-their outputs. ``book/freshness.jsonl`` lists what each was made from: its cells, and the files of the package that
+their outputs. ``book/freshness.txt`` lists what each was made from: its cells, and the files of the package that
 they imported, opened and showed (``freshness.py`` has the rules). A notebook is executed again if any of that has
 changed, and stored if its outputs differ. It is never executed if a reader has changed its cells, which are the
 reader's work; ``metadata.glassformer`` says what they were.
