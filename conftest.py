@@ -1,21 +1,23 @@
 """Provides what all tests share: a browser, the built site, and a line at the end of the report.
 
-It is above tests/ and notebooks/ because pytest must read it before it collects either, on every worker.
+It is above tests/ and notebooks/ because pytest must read it before it collects either, on every worker. So it imports
+at the top only what every test needs: a browser and what builds the site take seconds.
 """
+
+from __future__ import annotations
 
 import os
 import subprocess
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from filelock import FileLock
-from nbval.plugin import IPyNbCell
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from tools import book
 from tools import browser as browsers
-from tools.notebooks import ROOT, exactness
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
@@ -23,6 +25,8 @@ IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Starts headless Chromium once. If there is none, these tests are skipped; in CI they fail."""
+    from playwright.sync_api import expect, sync_playwright
+
     path = browsers.find()
     if path is None:
         reason = "there is no Chromium or Chrome here"
@@ -49,6 +53,10 @@ def patient(make: Callable[..., BrowserContext | Page]) -> Callable[..., Browser
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns the folder of the site, which the first worker that needs it builds from the stored notebooks."""
+    from filelock import FileLock
+
+    from tools import book
+
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
@@ -69,13 +77,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
     """Switches off progress bars in a notebook's kernel, as when the notebook was executed to be stored."""
     with pytest.MonkeyPatch.context() as patch:
-        if isinstance(item, IPyNbCell):
+        if type(item).__name__ == "IPyNbCell":  # of nbval
             patch.setenv("TQDM_DISABLE", "1")
         yield
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Reports how many of the notebooks' printed outputs are compared to the last character."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Reports how many of the notebooks' printed outputs are compared to the last character, if they are compared."""
+    if not config.getoption("nbval", default=False):
+        return
+    from tools.notebooks import ROOT, exactness
+
     exact, all_cells = exactness(ROOT / "notebooks")
     if all_cells:
         terminalreporter.write_line(
