@@ -174,9 +174,7 @@ class Exercise:
             **kwargs: keyword arguments for the learner's function.
         """
         call = what or self._call(args, kwargs)
-        wanted = cache(
-            lambda: want(*args, **kwargs) if callable(want) else want
-        )  # once, for the first answer
+        wanted = cache(lambda: want(*args, **kwargs) if callable(want) else want)
 
         def step(learner: Callable[..., Any]) -> None:
             got, right = learner(*args, **kwargs), wanted()
