@@ -33,9 +33,7 @@ def scaled_dot_product_attention_backward(
 
 
 head_back = exercise(
-    "back.attention_backward",
-    scaled_dot_product_attention_backward,
-    parts=("grad_q", "grad_k", "grad_v"),
+    "back.attention_backward", scaled_dot_product_attention_backward, parts=("grad_q", "grad_k", "grad_v")
 )
 
 

@@ -49,11 +49,7 @@ def block_backward(
     return grad + back, dict(zip(names, [*of_first, *of_matrices, *of_second, *of_maps], strict=True))
 
 
-block_back = exercise(
-    "back.block_backward",
-    block_backward,
-    parts=("grad_x", "gradients"),
-)
+block_back = exercise("back.block_backward", block_backward, parts=("grad_x", "gradients"))
 
 
 @cache

@@ -57,11 +57,7 @@ def gpt_gradients(
     return cross_entropy(logits, targets), grads
 
 
-whole = exercise(
-    "back.gpt_gradients",
-    gpt_gradients,
-    parts=("loss", "gradients"),
-)
+whole = exercise("back.gpt_gradients", gpt_gradients, parts=("loss", "gradients"))
 
 
 @cache

@@ -31,12 +31,7 @@ def tied_gradients(
     return grad_E, (grad * plain).sum()
 
 
-tied = exercise(
-    "back.tied_gradients",
-    tied_gradients,
-    parts=("grad_E", "grad_scale"),
-    axes=("V D", ""),
-)
+tied = exercise("back.tied_gradients", tied_gradients, parts=("grad_E", "grad_scale"), axes=("V D", ""))
 
 
 @cache

@@ -38,12 +38,7 @@ def generate_cached(
     return np.array(text)
 
 
-quick = exercise(
-    "generating.generate_cached",
-    generate_cached,
-    built_on=(next_token,),
-    axes="T",
-)
+quick = exercise("generating.generate_cached", generate_cached, built_on=(next_token,), axes="T")
 text_cases(quick)
 
 
