@@ -5,7 +5,6 @@ The backward pass of a pre-norm block, with a gradient for each weight.
 Axes: T positions, D d_model.
 """
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from .feed_forward_backward import feed_forward_backward
 from .forward import complex_block
 from .layer_norm_backward import layer_norm_backward
 from .multi_head_backward import multi_head_backward
-from .slopes import drawn, expect_gradients, slopes_of
+from .slopes import drawn, gradients_case, slopes_of
 
 
 def block_backward(
@@ -49,40 +48,29 @@ def block_backward(
     return grad + back, dict(zip(names, [*of_first, *of_matrices, *of_second, *of_maps], strict=True))
 
 
-block_back = exercise("back.block_backward", block_backward, parts=("grad_x", "gradients"))
+block_back = exercise("back.block_backward", block_backward, parts=("grad_x", "gradients"), axes=("T D", ""))
 
 
-@cache
-def _of_block(T: int, D: int, F: int, n_heads: int, seed: int) -> tuple[Any, ...]:
-    """grad, x and weights; and the gradients of x and of the weights."""
-    grad, x = drawn(T, D, seed=seed), drawn(T, D, seed=seed + 1)
-    weights = block_weights(D, F, seed=seed)
-
+def _slopes(grad, x, weights, n_heads):
     def forward(x, *arrays):
         return complex_block(x, dict(zip(weights, arrays, strict=True)), n_heads)
 
     grad_x, *own = slopes_of(forward, [x, *weights.values()], grad)
-    return grad, x, weights, grad_x, dict(zip(weights, own, strict=True))
+    return grad_x, dict(zip(weights, own, strict=True))
 
 
-for _title, _sizes in {
-    "one position, one head": (1, 4, 6, 1),
-    "four positions, two heads": (4, 6, 5, 2),
-    "as many heads as features": (3, 4, 8, 4),
-}.items():
-
-    @block_back.check(_title)
-    def _(learner, sizes=_sizes):
-        *_, n_heads = sizes
-        grad, x, weights, grad_x, own = _of_block(*sizes, 50)
-        got = expect_parts(learner(grad, x, weights, n_heads), block_back.parts)
-        expect(got[0], grad_x, "grad_x of block_backward(…)", axes="T D")
-        expect_gradients(got[1], own, "gradients of block_backward(…)")
+for _title, _T, _D, _F, _n_heads in (
+    ("one position, one head", 1, 4, 6, 1),
+    ("four positions, two heads", 4, 6, 5, 2),
+    ("as many heads as features", 3, 4, 8, 4),
+):
+    _given = drawn(_T, _D, seed=50), drawn(_T, _D, seed=51), block_weights(_D, _F, seed=50), _n_heads
+    gradients_case(block_back, _title, *_given, want=_slopes)
 
 
 @block_back.check("sublayers whose output is 0: the gradient arrives unchanged")
 def _(learner):
-    grad, x, weights, *_ = _of_block(3, 4, 8, 4, 50)
+    grad, x, weights = drawn(3, 4, seed=50), drawn(3, 4, seed=51), block_weights(4, 8, seed=50)
     silent = {
         name: w * (0 if name.startswith(("attention.W_o", "feedforward.W_down")) else 1)
         for name, w in weights.items()

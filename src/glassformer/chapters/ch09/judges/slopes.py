@@ -6,13 +6,13 @@ Squire and Trapp 1998, "Using complex variables to estimate derivatives of real 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from glassformer.exercises.exercise import Exercise
-from glassformer.exercises.expect import Wrong, describe, expect
+from glassformer.exercises.expect import Wrong, describe, expect, expect_parts
 from glassformer.exercises.material import Weights, numbers
 
 
@@ -56,7 +56,19 @@ def slopes_case(of: Exercise, title: str, forward: Callable, *inputs: Any, **opt
     of.case(title, grad, *inputs, want=want, what=f"{of.reference.__name__}(…)", **options)
 
 
-def expect_gradients(got: Any, want: Weights, what: str) -> None:
+def gradients_case(of: Exercise, title: str, *given: Any, want: Callable) -> None:
+    """Adds a check of two parts: an array or number, and a gradient for each weight. `want` computes both."""
+    wanted = cache(lambda: want(*given))
+
+    @of.check(title)
+    def _(learner):
+        (first, grads), (right, rights) = expect_parts(learner(*given), of.parts), wanted()
+        call = f"{of.reference.__name__}(…)"
+        expect(first, right, f"{of.parts[0]} of {call}", axes=of.axes[0] if of.axes else "")
+        _expect_gradients(grads, rights, f"{of.parts[1]} of {call}")
+
+
+def _expect_gradients(got: Any, want: Weights, what: str) -> None:
     """A gradient for each weight, under its name."""
     if not isinstance(got, Mapping):
         raise Wrong(
