@@ -130,40 +130,11 @@ def refusals(place, files, asks=EVERYTHING):
 # Changes
 
 DELETED = "deleted"
-NUMBERS = [
-    -1,
-    0,
-    1,
-    2,
-    3,
-    7,
-    10**5,
-    10**9,
-    2**31,
-    2**63,
-    10**30,
-    10**400,
-    0.0,
-    0.5,
-    -1.5,
-    1e38,
-    1e308,
-    math.nan,
-]
+NUMBERS = [-1, 0, 1, 2, 3, 7, 10**5, 10**9, 2**31, 2**63, 10**30, 10**400]
+NUMBERS += [0.0, 0.5, -1.5, 1e38, 1e308, math.nan]
 WORDS_TO_TRY = ["", "x", "\x1b[2J", "linear", "\ud800", "9" * 3000, "../../etc/passwd", "gelu", "\0"]
-THINGS = [
-    None,
-    True,
-    False,
-    [],
-    {},
-    [1],
-    ["x"],
-    [[]],
-    {"rope_type": "linear"},
-    {"factor": 0},
-    {"rope_type": []},
-]
+THINGS = [None, True, False, [], {}, [1], ["x"], [[]]]
+THINGS += [{"rope_type": "linear"}, {"factor": 0}, {"rope_type": []}]
 SPECIAL = ["architectures", "rope_parameters", "rope_scaling", "rope_theta", "sliding_window", "head_dim"]
 SPECIAL += [
     "use_sliding_window",
