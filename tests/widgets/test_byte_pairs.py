@@ -96,8 +96,8 @@ def test_any_mixture_of_what_a_reader_types(ids_of):
 
 
 def test_merges_made_in_two_ways(browser):
-    """A token that two pairs make, in a vocabulary in which this happens, so that ranks do not only grow."""
-    text = "abc abc abc bc bc bc xbc ab abcd abcd a bcd aabc cab bca ccab abab"
+    """A token that two pairs make, in a vocabulary in which this happens, so that ranks do not only grow; and ddd."""
+    text = "abc abc abc bc bc bc xbc ab abcd abcd a bcd aabc cab bca ccab abab dd dd dd"
     tokenizer = BytePairTokenizer.from_text(text * 3, 300)
     page = browser.new_page()
     modules = [{"name": name, "source": read(name)} for name in needed("byte_pairs")]

@@ -187,6 +187,11 @@ def test_a_damaged_run_is_refused(reader, tmp_path):
         "training.json does not contain what was written: its checksum differs"
     )
     assert "lacks the model" in said(**{"training.json": b'{"format": "glassformer checkpoint 1"}'})
+    for name in ("average.safetensors", "tokenizer.json"):
+        changed = files[name][:-3] + bytes([files[name][-3] ^ 1]) + files[name][-2:]
+        assert said(**{name: changed}) == (
+            f"{name} does not contain what was written: its checksum differs from that in training.json"
+        )
 
 
 def test_a_shipped_folder_is_opened(reader):

@@ -342,6 +342,13 @@ def test_two_versions_on_one_page_keep_to_themselves(mount):
         assert view.says.startswith("At position 21")
 
 
+def test_modules_of_two_versions_are_two_models():
+    """So that a notebook can store both, and an older view does not get the code of a newer one."""
+    ours, others = make("ClockHands")._modules, Shouting()._modules
+    differ = {one.name for one, other in zip(ours, others, strict=True) if one.model_id != other.model_id}
+    assert differ == {"kit", "clock_hands"}
+
+
 def test_views_of_one_version_share_modules_and_stylesheet(mount):
     one, other = mount(make("ClockHands")), mount(make("PositionHeatmap"))
     again = mount(make("ClockHands"))

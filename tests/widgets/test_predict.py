@@ -254,22 +254,47 @@ def test_in_a_notebook_without_that_button_it_names_the_heading(mount):
     assert view.says.endswith("Open the heading “Count them” below to see the rest.")
 
 
-def test_an_answer_is_there_when_the_reader_comes_back_and_is_none_to_another_question(tab, page, mount):
+@pytest.fixture
+def again(tab, page, mount):
+    """Provides again(table) -> view, on a page that is opened anew and remembers what was answered."""
     blank = page.content()
     page.route("https://book.example/", lambda route: route.fulfill(body=blank, content_type="text/html"))
 
-    def again(**changes):
+    def again(table):
         page.goto("https://book.example/")
         tab[1].clear()  # to ask for this page is no trouble
-        return mount(asked(CHOICE | changes))
+        return mount(asked(table))
 
-    view = again()
-    view.control("everywhere").check()
-    show(view)
-    assert again().says.startswith("You said “everywhere”")
-    assert again(question="Where does it look now?").says == ""
+    yield again
     page.evaluate("localStorage.clear()")
     page.unroute("https://book.example/")
+
+
+def test_an_answer_is_there_when_the_reader_comes_back_and_is_none_to_another_question(again):
+    view = again(CHOICE)
+    view.control("everywhere").check()
+    show(view)
+    assert again(CHOICE).says.startswith("You said “everywhere”")
+    assert again(CHOICE | {"question": "Where does it look now?"}).says == ""
+
+
+NO_ANSWERS = [
+    *(("number", [2]), ("number", ["0.6"]), ("number", [0.6, 0.7])),
+    *(("point", [-1]), ("choice", [3]), ("order", [0, 0, 1])),
+]
+
+
+@pytest.mark.parametrize(("kind", "committed"), NO_ANSWERS)
+def test_what_is_no_answer_is_not_recalled(again, page, kind, committed):
+    view = again(KINDS[kind])
+    view.root.get_by_role("button", name="Just show me").press("Enter")
+    tamper = """committed => {
+        const [key] = Object.keys(localStorage);
+        localStorage[key] = JSON.stringify({ ...JSON.parse(localStorage[key]), committed });
+    }"""
+    page.evaluate(tamper, committed)
+    view = again(KINDS[kind])
+    assert (view.get("committed"), view.get("shown")) == ([], True)
 
 
 # --- the table ---

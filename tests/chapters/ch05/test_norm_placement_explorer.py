@@ -128,6 +128,7 @@ ENDS = {
         "Every run of pre-norm ends below every run of post-norm.",
     ),
     "overlap": ([2.0, 2.4, 2.2], [2.3, 2.4, 2.5], "The results of the two overlap."),
+    "overlap, post lower": ([2.3, 2.4, 2.5], [2.0, 2.4, 2.2], "The results of the two overlap."),
     "one stuck": ([2.0, 2.1, 2.2], [2.3, 3.3, 2.5], "In 1 of 3 runs, post-norm is stuck at 3.35:"),
     "both stuck": ([3.3, 3.3, 3.3], [3.3, 3.3, 3.3], "In all 3 runs, pre-norm is stuck"),
     "no number": (
