@@ -61,6 +61,7 @@ def test_the_parts_of_a_decoder_in_their_order():
         ("feed-forward", "stream", (1, 5, 8)),
     ]
     assert (one[0].name, one[-1].name) == ("stream", "logits")
+    assert {seen.sublayer for seen in one if seen.part in ("decoder: in", "decoder: out")} == {""}
 
 
 def test_the_parts_of_an_encoder_decoder():

@@ -268,6 +268,8 @@ def test_search_finds_a_word(visit, door):
         ("how does attention work?", "03 · Attention", ""),
         ("softmx", "softmax", "The book does not have every word of “softmx”."),
         ("atention", "Attention", "The book does not have every word of “atention”."),  # a part of “latent”
+        ("temprture", "Temperature", "The book does not have every word of “temprture”."),  # two slips
+        ("msak", "mask", "The book does not have every word of “msak”."),  # two letters in the wrong order
         ("how does it work", "", "Places found"),  # only such words: then they are looked for
     ],
 )
