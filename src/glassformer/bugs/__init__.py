@@ -16,7 +16,7 @@ The mistakes themselves are in `gallery.toml`, where you can read them and add m
 file, `pattern` finds a line however it is formatted, and `engine` replaces it by the wrong one.
 """
 
-from glassformer.bugs.engine import lines, put_in
+from glassformer.bugs.engine import changed, lines, put_in
 from glassformer.bugs.gallery import BUGS, ROOMS, Bug, Edit, bug
 
-__all__ = ["BUGS", "ROOMS", "Bug", "Edit", "bug", "lines", "put_in"]
+__all__ = ["BUGS", "ROOMS", "Bug", "Edit", "bug", "changed", "lines", "put_in"]

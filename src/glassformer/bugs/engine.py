@@ -4,7 +4,7 @@ import inspect
 import linecache
 import pkgutil
 import textwrap
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType
 from typing import Any
@@ -33,17 +33,27 @@ def put_in(name: str, *, rooms: Collection[str] = ROOMS) -> Iterator[Bug]:
         checks.one_of("rooms", room, ROOMS)
     if not set(rooms) & set(it.rooms):
         raise ValueError(f"rooms={rooms!r} cannot have {name!r}, which needs {' or '.join(it.rooms)}")
+    with changed([edit for edit in it.edits if edit.room is None or edit.room in rooms], name):
+        yield it
+
+
+@contextmanager
+def changed(edits: Iterable[Edit], name: str) -> Iterator[None]:
+    """Lets functions run changed code inside the `with` block, whether the gallery has these changes or not.
+
+    Raises:
+        RuntimeError: a line to change is missing.
+    """
     before: list[tuple[Callable, CodeType]] = []
     try:
-        for edit in it.edits:
-            if edit.room is None or edit.room in rooms:
-                function = _found(edit)
-                code = _changed(function, edit, name)
-                before.append((function, function.__code__))
-                # Only the function's code is replaced; it stays the same object for everything that imported
-                # it.
-                function.__code__ = code
-        yield it
+        for edit in edits:
+            function = _found(edit)
+            code = _changed(function, edit, name)
+            before.append((function, function.__code__))
+            # Only the function's code is replaced; it stays the same object for everything that imported
+            # it.
+            function.__code__ = code
+        yield
     finally:
         for function, code in reversed(before):
             function.__code__ = code
