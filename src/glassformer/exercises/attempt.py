@@ -3,10 +3,12 @@
 import contextlib
 import copy
 import inspect
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -293,12 +295,34 @@ def raised(error: BaseException) -> str:
     below = _below(error)
     if below is None:
         return f"what your function returned could not be checked: {words}"
-    own = [frame for frame in below if frame.filename == below[0].filename]
+    own = [frame for frame in below if of_the_reader(frame.filename)]
+    own = own or [frame for frame in below if frame.filename == below[0].filename]
     if not own:
         return f"your function raised {words}"
-    line = (own[-1].line or "").strip()
+    line, file = (own[-1].line or "").strip(), own[-1].filename
     quoted = f": `{line[:80]}`" if line else ""
-    return f"your function raised {words} (line {own[-1].lineno}{quoted})"
+    place = (
+        "" if file == own[0].filename else " of another cell" if _is_cell(file) else f" of {Path(file).name}"
+    )
+    return f"your function raised {words} (line {own[-1].lineno}{place}{quoted})"
+
+
+_LIBRARIES = tuple(
+    str(Path(getattr(sys.modules[name], "__file__", "")).resolve().parent)
+    for name in ("glassformer", "numpy", "os")
+)
+_CELLS = ("<ipython", "<capstone>")  # cells in a terminal, and the field on a practice page
+
+
+def of_the_reader(file: str) -> bool:
+    """Returns whether a file is a cell or a file of the reader's, not a library's."""
+    if "site-packages" in file or file.startswith(_LIBRARIES):
+        return False
+    return not file.startswith("<") or file.startswith(_CELLS)
+
+
+def _is_cell(file: str) -> bool:
+    return file.startswith(_CELLS) or "ipykernel_" in file
 
 
 def _last_line(error: BaseException) -> str:
@@ -311,7 +335,7 @@ def _last_line(error: BaseException) -> str:
 def _below(error: BaseException) -> list[traceback.FrameSummary] | None:
     """Returns the frames from the learner's function onwards: theirs, then NumPy's. None if it was not running.
 
-    The learner's line is the last one in their own file. If their function was not running, a check failed on the
+    The learner's line is the last one in a file of their own. If their function was not running, a check failed on the
     value that it had returned.
     """
     frames = traceback.extract_tb(error.__traceback__)
