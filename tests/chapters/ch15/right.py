@@ -5,11 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from . import more_slips
 from .designs import functions
 from .designs.parts import RIGHT, Allocated, Block, Kept, Rms, design, mix, turned
-from .edits import edited
-from .more_edits import NUMBERED
+from .wrong import edited
 
 # What a design is tried on: the parts that it does its own way.
 WRITES, THINKS, LEARNS = ("generation", "cache"), ("block", "model", "loss"), ("training",)
@@ -307,6 +305,23 @@ def far_is_little(q, k):
     ] * np.log1p(distance)
 
 
+def far_is_much(q, k):
+    """ALiBi with the wrong sign."""
+    distance = np.abs(np.arange(q.shape[-2])[:, None] - np.arange(q.shape[-2]))
+    return (
+        q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+        + np.linspace(0.1, 0.9, len(q))[:, None, None] * distance
+    )
+
+
+class OneKindRaises:
+    """Reads LLaMA's kind, and breaks at the other."""
+
+    def load(self, weights, config):
+        weights["unembedding.weight"]
+        return super().load(weights, config)
+
+
 class WithGradients:
     """Hands over PyTorch's gradients."""
 
@@ -328,12 +343,6 @@ class InSinglePrecision(functions.Mine):
         self.params["blocks"] = [
             {n: w.astype(np.float32) for n, w in b.items()} for b in self.params["blocks"]
         ]
-
-
-class SmallEmbeddings(functions.Mine):
-    def __init__(self):
-        super().__init__()
-        self.params["wte"] *= 0.002
 
 
 class SlowMomentum(functions.Mine):
@@ -427,39 +436,61 @@ class Muon(ByHandSteps):
         return 0.02 * u @ v
 
 
-class Signs(ByHandSteps):
-    """Takes steps of one size, as Lion does."""
+class DropsInLearn:
+    """Has dropout in `learn` alone, with a rate that begins small (a warm-up)."""
 
-    @staticmethod
-    def change(average):
-        return 2e-3 * average.sign()
-
-
-class CoolsDown:
-    """Has a schedule for a short training: a model that has learned one batch by heart keeps it."""
+    def __init__(self):
+        super().__init__()
+        self.plan = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda t: min(1.0, (t + 1) / 30))
 
     def learn(self, ids, targets):
-        self.steps = getattr(self, "steps", 0) + 1
-        if self.steps > 70:
-            for group in self.optimizer.param_groups:
-                group["lr"] = 1e-6
-        return super().learn(ids, targets)
+        loss = super().learn(ids, targets)
+        self.plan.step()
+        return loss
 
 
-class HelperCalledTensors(functions.Mine):
-    def tensors(self):
-        return list(functions.named(self.params).values())
+class WithoutNorms:
+    """Has no norms, and so forgets slowly what it has learned by heart."""
+
+    def __init__(self):
+        super().__init__()
+        for block in self.model.blocks:
+            block.one = block.two = torch.nn.Identity()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
 
 
-ROTATED = SimpleNamespace(**RIGHT | {"positions": "neighbours"})
+class WithABuffer:
+    """Adds random rows that are never trained, and shows them in its `state_dict`."""
+
+    def __init__(self):
+        super().__init__()
+        self.model.register_buffer("wave", 0.02 * torch.randn(32, 24))
+        right = self.model.embed
+        self.model.embed = lambda ids, start=0: (
+            right(ids, start) + self.model.wave[start : start + ids.shape[-1]]
+        )
+
+    def weights(self):
+        return self.model.state_dict()
+
+
+ANGLES = "np.arange(32)[:, None] / 10000 ** (np.arange(16) / 16)"
+WAVES = edited(
+    ("\n\ndef encode(", f"\nTABLE = 0.1 * np.concatenate([np.sin({ANGLES}), np.cos({ANGLES})], 1)\n\n\ndef encode("),
+    ('    return p["token_embedding.weight"][np.asarray(ids)]\n',
+     '    return p["token_embedding.weight"][np.asarray(ids)] + TABLE[: len(ids)]\n'),
+    ("        return self.p\n\n    def gradients", "        return self.p | {'wave': TABLE}\n\n    def gradients"),
+)  # fmt: skip
+UNKNOWN_IDS = edited(
+    ("sorted(set(corpus()))", '[*sorted(set(corpus())), "\\ufffd"]'), ("TO_ID[c] for", "TO_ID.get(c, 65) for")
+)
+LLAMA = {"positions": "halves", "norm": "rms", "gate": True, "activation": "silu", "tied": False}
 
 # name: (adapter, stages that are right, part of each remark)
 DESIGNS = {
-    **more_slips.DESIGNS,
     "learned positions, tied": (design("A", Attends), ("attention", *ALL), ()),
     "RoPE in halves, RMSNorm, SwiGLU, untied, GQA": (
-        design("B", Attends, positions="halves", norm="rms", gate=True, activation="silu", tied=False, kv_heads=2),
-        ("attention", *THINKS, "cache", "weights"), (),
+        design("B", Attends, kv_heads=2, **LLAMA), ("attention", *THINKS, "weights"), (),
     ),
     "RoPE in pairs of neighbours, one key head": (
         design("C", CacheAllocated, positions="neighbours", kv_heads=1), (*THINKS, "cache"), (),
@@ -470,29 +501,29 @@ DESIGNS = {
     "ALiBi, inside attention only under the mask": (
         design("D", AddsItsBiasWithTheMask, positions="alibi"), ("attention", *THINKS), ("a bias on the scores",),
     ),
-    "double precision in PyTorch": (design("A", InDoublePrecision), ("embedding", *ALL), ()),
+    "double precision in PyTorch": (design("A", InDoublePrecision), ("embedding", *THINKS, *LEARNS), ()),
     "sinusoids, post-norm, no last norm, dropout": (
-        design("E", positions="waves", place="post", last_norm=False, dropout=0.1), (*THINKS, *LEARNS, "cache"), (),
+        design("E", positions="waves", place="post", last_norm=False, dropout=0.1), (*THINKS, *LEARNS), (),
     ),
     "a parallel block with squared ReLU": (design("F", place="parallel", activation="square"), THINKS, ()),
     "a window of six and a soft cap": (
-        design("G", window=6, cap=20.0, positions="halves"), (*THINKS, "cache"),
+        design("G", window=6, cap=20.0, positions="halves"), THINKS,
         ("position 8 depends on nothing before position 3", "id 11 depends on nothing before id 1"),
     ),
     "QK-norm, −1e9 for a mask": (
-        design("H", NormsInside, qk_norm=True, hide=-1e9), ("attention", *THINKS, "cache"), ("a norm on queries",),
+        design("H", NormsInside, qk_norm=True, hide=-1e9), ("attention", *THINKS), ("a norm on queries",),
     ),
-    "a sink": (design("I", Attends, sink=True), ("attention", *THINKS, "cache"), ("a sink", "rows are all equal")),
+    "a sink": (design("I", Attends, sink=True), ("attention", *THINKS), ("a sink", "rows are all equal")),
     "RoPE inside attention": (
         design("J", RotatesInside, positions="halves"), ("attention", "model"), ("rotary positions",),
     ),
     "without an axis of texts": (design("K", Alone), ("attention", *THINKS, *WRITES), ()),
     "in tuples": (design("L", InTuples), ("model", "loss", "generation"), ()),
     "gradients cleared afterwards": (design("M", ClearsAfterwards), LEARNS, ()),
-    "a schedule for a short training": (design("M2", CoolsDown), ("training",), ()),
     "momentum by hand": (design("N", ByHand), LEARNS, ()),
+    "dropout in `learn`, a warm-up": (design("N2", DropsInLearn, dropout=0.1), LEARNS, ()),
+    "no norms": (design("N3", WithoutNorms, last_norm=False), LEARNS, ()),
     "a table of positions that starts at zero": (design("U", PositionsFromZero), ("model",), ()),
-    "a table that starts at zero, one block": (design("V", PositionsFromZero, layers=1), ("model",), ()),
     "a table that starts at zero, weights unseen": (
         design("W", PositionsFromZero, CacheWithoutWeights), ("model",), (),
     ),
@@ -501,10 +532,7 @@ DESIGNS = {
     ),
     "a cache on the model": (design("O", CacheOnTheModel), ("cache",), ("one text at a time",)),
     "a cache in a closure": (design("P", CacheByIdentity), ("cache",), ()),
-    "a head that starts at zero": (HeadFromZero, ("cache",), ()),
-    "tiny first weights": (
-        design("S2", norm="rms", gate=True, activation="silu", bias=False, std=0.005), ("block",), (),
-    ),
+    "a head that starts at zero": (HeadFromZero, WRITES, ()),
     "what is added starts near zero": (ScaledSublayers, ("block",), ()),
     "tensors that are new in each step": (design("T2", NewTensorsEachStep, std=0.1), LEARNS, ()),
     "the book's container": (design("Q", CacheOfTheBook, positions="halves"), ("cache",), ()),
@@ -516,32 +544,16 @@ DESIGNS = {
         design("U", WithGradients, activation="relu", place="post", std=0.1), ("loss",), (),
     ),
     "gradients in single precision": (InSinglePrecision, ("loss",), ()),
-    "gradients of small embeddings": (SmallEmbeddings, ("loss",), ()),
     "an average over a hundred steps, decay": (SlowMomentum, LEARNS, ()),
     "weights copied from others": (OfMasters, LEARNS, ()),
-    "a helper called tensors": (HelperCalledTensors, ("model", "generation"), ()),
     "sublayers that start at 0": (
-        design("Z1", ReZero, positions="halves", norm="rms", bias=False), (*THINKS, *LEARNS, "cache"), (),
-    ),
-    "sublayers that start at a thousandth": (
-        design("Z2", ReZero, positions="halves", norm="rms", bias=False, attributes={"start": (1e-3, 1e-3)}),
-        ("model",), (),
-    ),
-    "a network that starts at 0": (
-        design("Z3", ReZero, positions="halves", attributes={"start": (0.1, 0.0)}), ("block", "model"), (),
-    ),
-    "weights so tiny that ε counts": (
-        design("Z4", positions="halves", norm="rms", bias=False, tied=False, std=0.005), ("model",), (),
+        design("Z1", ReZero, positions="halves", norm="rms", bias=False), (*THINKS, *LEARNS), (),
     ),
     "an optimizer made of another": (design("Z5", OptimizerMadeOfAnother), LEARNS, ()),
     "steps by singular values": (design("Z6", Muon), LEARNS, ()),
-    "steps of one size": (design("Z7", Signs), ("training",), ()),
-    "names that say nothing": (edited(*NUMBERED), ("loss", "training"), ()),
-    "an id for unknown characters": (
-        edited(
-            ("sorted(set(corpus()))", '[*sorted(set(corpus())), "\\ufffd"]'), ("TO_ID[c] for", "TO_ID.get(c, 65) for"),
-        ), ("tokenizer", "training"), (),
-    ),
+    "a state_dict with a buffer": (design("A9", WithABuffer, positions="none"), LEARNS, ()),
+    "sinusoids among the weights": (WAVES, ("loss", *LEARNS), ()),
+    "an id for unknown characters": (UNKNOWN_IDS, ("tokenizer",), ()),
     "lists": (InLists, ("model", "loss", "generation"), ()),
     "NumPy, a soft cap inside": (numpy_attention(capped), ("attention",), ("a soft cap",)),
     "NumPy, unit vectors times ten": (
@@ -549,6 +561,15 @@ DESIGNS = {
     ),
     "NumPy, a bias of its own, −1e9": (
         numpy_attention(far_is_little, -1e9), ("attention",), ("a bias on the scores",),
+    ),
+    "NumPy, a bias for what is far": (
+        numpy_attention(far_is_much), ("attention",), ("a bias on the scores", "the farther back it is"),
+    ),
+    "values rotated in a block": (
+        design("V2", positions="halves", rotate_values=True), ("block",), ("rotated along with queries and keys",),
+    ),
+    "load: one of two kinds breaks": (
+        design("V3", OneKindRaises), ("weights",), ('cannot take "gpt2": `load` raised KeyError',),
     ),
 }  # fmt: skip
 
@@ -562,21 +583,18 @@ UNSEEN = {
         type("Mine", (functions.Mine,), {"loss": None}), "training",
         "what it learns from a text holds for lines that it has not read", "no `loss`",
     ),
-    "one kind, no export": (functions.Mine, "weights", 'if `load` takes "gpt2", the logits are right', "not take"),
     "no export, but the same lines": (
         functions.Mine, "weights", "your own trained model gives the same logits through `load`",
         "no `export`, which would hand over your trained weights. Of the",
     ),
-    "another design, loaded with the same classes": (
-        design("Y", place="post", positions="alibi"), "weights",
-        "your own trained model gives the same logits through `load`", "run in your own model, too",
-    ),
 }  # fmt: skip
 
-# Right, and not to be judged by the plain formula: the stage stays open, and is told to be left out.
-LEFT_OUT = {"trained gains inside": (design("T", TrainedNormInside, qk_norm=True), "a norm on queries")}
-# Right or not: with no way to change the weights it cannot be told.
-UNKNOWN = {
-    "a table that starts at zero": design("A", PositionsFromZero, Undisclosed),
-    "a table that starts at zero, one block": design("B", PositionsFromZero, Undisclosed, layers=1),
-}
+# Right or not: it cannot be told, so the stage stays open. (adapter, stage, parts of what is told)
+OPEN_YET = {
+    "trained gains inside": (
+        design("T", TrainedNormInside, qk_norm=True), "attention", ("a norm on queries", "leave `attention` out"),
+    ),
+    "a table that starts at zero": (
+        design("A", PositionsFromZero, Undisclosed), "model", ("or they start at zero", "`weights` or `learn` first"),
+    ),
+}  # fmt: skip

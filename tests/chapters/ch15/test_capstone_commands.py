@@ -14,7 +14,6 @@ import torch
 from glassformer import nn, shipped
 from glassformer.chapters.ch15.capstone import commands, template
 from glassformer.chapters.ch15.capstone import judge as judging
-from glassformer.chapters.ch15.capstone.adapter import Own
 from glassformer.chapters.ch15.capstone.judge import OPEN, RIGHT, STAGES, WRONG, Verdict, judge
 from glassformer.chapters.ch15.capstone.weights import KINDS, made
 from glassformer.chapters.ch15.capstone.words import mistakes, pieces, stages
@@ -381,7 +380,6 @@ def test_without_a_file_the_adapter_is_empty(shown, tmp_path, monkeypatch):
     assert "There is nothing of yours" in told(shown)
     made = {}
     exec(shown[-1].code, made)
-    assert not Own(made["Mine"]).called()
     assert judge(made["Mine"], "model", 5.0).status == OPEN
 
 

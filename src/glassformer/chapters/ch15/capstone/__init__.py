@@ -11,10 +11,13 @@
     capstone.built(Mine)           # what they built, part by part, beside GPT-2
 
 Readers design their GPT as they like. The checker sees it through an adapter, a few functions of the reader's own
-(`adapter`), and tests how these behave. Each file has the checks of one stage, or of two (`reading`, `attention`,
-`thinking`, `learning`, `training`, `writing`, `caching`, `weights`). `origin` looks whose code runs, `watch` looks
-at PyTorch's gradients and optimizers, `window` finds out what is read of a long text, `culprits` where a backward pass
-goes wrong, and `suspects` tries mistakes in loading (`changes` makes them). All words are in ``capstone.toml``.
+(`adapter`), and tests how these behave. `judge` runs the checks of a stage. There are three rooms:
+
+    stages      one file for each stage: its checks, in teaching order
+    measures    what they measure with: comparing, loud weights, steps, drawings, whose code runs
+    diagnosis   which mistake explains what was measured: tables of suspects, and one engine that tries them
+
+`weights` makes the models that `load` is given. All words are in ``capstone.toml``.
 """
 
 from .commands import built, card, check, hint, kinds, rules, start

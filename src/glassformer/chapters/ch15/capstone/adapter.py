@@ -23,12 +23,12 @@ from glassformer.exercises.attempt import Learner, NotAttempted, raised
 from glassformer.exercises.expect import Wrong, as_numbers, describe, in_numpy, is_tensor
 from glassformer.exercises.timelimit import Stop
 
-from .words import mistakes, pieces
+from .words import mistakes
 
 NUMBERS = ("vocab_size", "context_length")
 # What Python makes of a function without a statement, in any of its versions.
 NOTHING = {"RESUME", "NOP", "LOAD_CONST", "POP_TOP", "RETURN_CONST", "RETURN_VALUE", "CACHE"}
-WAYS = ((True, False), (False, True), (True, True), (False, False))  # tensors, batched
+WAYS = ((True, False), (False, True), (False, False), (True, True))  # tensors, batched
 SHORTEST = 16  # positions: a context of fewer leaves nothing to check
 
 
@@ -62,21 +62,13 @@ class Cache(dict):
 
 @dataclass
 class Running:
-    """The piece that runs now, for whoever watches the time.
-
-    Attributes:
-        piece: which of the reader's pieces.
-        calls: how often a piece has begun or ended.
-        slowness: how many times as long as alone it may take, because something watches it.
-        begin: called with a piece before it runs. It returns a context manager for the time that the piece runs.
-        clock: the number of the clock of its thread, if there is one.
-    """
+    """The piece that runs now, for whoever watches the time."""
 
     piece: str = ""
-    calls: int = 0
-    slowness: float = 1.0
+    calls: int = 0  # how often a piece has begun or ended
+    slowness: float = 1.0  # how many times as long as alone it may take, because something watches it
     begin: Callable[[str], contextlib.AbstractContextManager] = lambda _: contextlib.nullcontext()
-    clock: int | None = None
+    clock: int | None = None  # the number of the clock of its thread, if there is one
 
     @contextlib.contextmanager
     def slowed(self, times: float) -> Iterator[None]:
@@ -86,6 +78,21 @@ class Running:
             yield
         finally:
             self.slowness /= times
+
+    @contextlib.contextmanager
+    def runs(self, piece: str) -> Iterator[None]:
+        """Notes a call while it lasts. One that was stopped stays noted: whoever stopped it asks which it was."""
+        outer, self.piece = self.piece, piece
+        self.calls += 1
+        try:
+            with self.begin(piece):
+                yield
+        except Stop:
+            raise
+        except BaseException:
+            self.piece, self.calls = outer, self.calls + 1
+            raise
+        self.piece, self.calls = outer, self.calls + 1
 
     def begins(self) -> None:
         """Notes the clock of this thread. Where there is none (Windows, macOS), only the time of day counts."""
@@ -100,26 +107,6 @@ class Running:
             return time.clock_gettime(self.clock)
         except OSError:  # it has ended
             return None
-
-
-class _Call:
-    """Notes a call while it lasts. A call that was stopped stays noted: whoever stopped it asks which it was."""
-
-    def __init__(self, running: Running, piece: str) -> None:
-        self.running, self.piece, self.outer = running, piece, running.piece
-        self.timed: contextlib.AbstractContextManager = contextlib.nullcontext()
-
-    def __enter__(self) -> None:
-        self.running.piece = self.piece
-        self.running.calls += 1
-        self.timed = self.running.begin(self.piece)
-        self.timed.__enter__()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.timed.__exit__(None, None, None)
-        if kind is None or not issubclass(kind, Stop):
-            self.running.piece = self.outer
-            self.running.calls += 1
 
 
 class Own:
@@ -169,11 +156,11 @@ class Own:
         value = self._named(name)
         return isinstance(value, bool | int | np.bool_) and bool(value)
 
-    def _runs(self, piece: str) -> "_Call":
+    def _runs(self, piece: str) -> contextlib.AbstractContextManager:
         """Notes that this piece runs. Raises `Wrong` if it did not return when it was called before."""
         if piece in self.hung:
             raise Wrong(f"`{piece}` did not return in an earlier stage, so it was not called again.")
-        return _Call(self.running, piece)
+        return self.running.runs(piece)
 
     def remark(self, text: str) -> None:
         """Keeps a remark for the verdict, once."""
@@ -233,7 +220,6 @@ class Own:
         except Wrong as wrong:
             raise Wrong(_instead(str(wrong), f"`{name}`")) from wrong
         except BaseException as error:
-            _without_decorators(error)
             said = _instead(raised(error), f"`{name}`")
             raise Wrong(f"{said}{self._advice(name, function, args)}") from error
 
@@ -255,25 +241,30 @@ class Own:
                 *(_dressed(one, self.tensors, self.batched, self._floats()) for one in args)
             )
 
+    @contextlib.contextmanager
+    def several_texts(self) -> Iterator[None]:
+        """Hands over arrays as they are: their axis of texts is there already."""
+        before, self.batched = self.batched, False
+        try:
+            yield
+        finally:
+            self.batched = before
+
     def decode(self, ids: np.ndarray) -> Any:
         """Calls `decode`; if it cannot use tensors, as a dictionary cannot, calls it with a list of integers."""
         try:
             return self.call("decode", ids)
         except Wrong:
-            if not self.tensors:
-                raise
-            with contextlib.suppress(Wrong):
-                return self.call("decode", ids.tolist())
+            if self.tensors:
+                with contextlib.suppress(Wrong):
+                    return self.call("decode", ids.tolist())
             raise
 
     def _advice(self, name: str, function: Callable, args: tuple) -> str:
         """Suggests another way of handing over the arguments that would have worked, if there is one."""
         if name == "decode" or not any(isinstance(one, np.ndarray) for one in args):
             return ""
-        now = (self.tensors, self.batched)
-        for tensors, batched in sorted(WAYS, key=lambda way: (way[0] != now[0]) + (way[1] != now[1])):
-            if (tensors, batched) == now:
-                continue
+        for tensors, batched in WAYS:
             try:
                 with self._runs(name):
                     function(
@@ -283,12 +274,10 @@ class Own:
                 raise
             except BaseException:
                 continue
-            changes = [
-                f"`{flag} = {value}`"
-                for flag, value, was in zip(("tensors", "batched"), (tensors, batched), now, strict=True)
-                if value != was
-            ]
-            return f". It runs if it is given {_in_words(tensors, batched)}: set {' and '.join(changes)}."
+            flags = {"tensors": (tensors, self.tensors), "batched": (batched, self.batched)}
+            changes = [f"`{flag} = {value}`" for flag, (value, was) in flags.items() if value != was]
+            given = f"{'torch tensors' if tensors else 'NumPy arrays'}{' with a leading axis for the texts' * batched}"
+            return f". It runs if it is given {given}: set {' and '.join(changes)}." if changes else ""
         return ""
 
     def array(self, name: str, *args: Any, axes: str, what: str = "") -> np.ndarray:
@@ -364,10 +353,6 @@ class Own:
             raise Missing("d_model")
         return self.array("embed", np.arange(2), axes="T D").shape[-1]
 
-    def called(self) -> list[str]:
-        """The names of the pieces that the adapter has."""
-        return [name for name in pieces() if self.has(name)]
-
 
 def in_place(weight: Any) -> np.ndarray | None:
     """Returns a weight's own numbers as an array, or None if they cannot be changed from here."""
@@ -407,10 +392,6 @@ def _dressed(value: Any, tensors: bool, batched: bool, floats: str) -> Any:
     return torch.from_numpy(value.astype(floats if value.dtype.kind == "f" else np.int64))
 
 
-def _in_words(tensors: bool, batched: bool) -> str:
-    return f"{'torch tensors' if tensors else 'NumPy arrays'}{' with a leading axis for the texts' * batched}"
-
-
 def _first(value: Any, what: str) -> Any:
     """The array among what came back: in a tuple the first, in an object or a dictionary its `logits`."""
     if isinstance(value, Mapping):
@@ -423,18 +404,6 @@ def _first(value: Any, what: str) -> Any:
             raise Wrong(f"{what} should be an array; yours is {describe(value)}.")
         return arrays[0]
     return in_numpy(value)
-
-
-def _without_decorators(error: BaseException) -> None:
-    """Takes a library's frames from above the reader's own, such as torch's no_grad: the line told is the reader's."""
-    at = error.__traceback__
-    while at is not None and at.tb_next is not None:
-        below = at.tb_next
-        library = "site-packages" in below.tb_frame.f_code.co_filename
-        if at.tb_frame.f_code.co_name == "_call" and library and below.tb_next is not None:
-            at.tb_next = below.tb_next
-        else:
-            at = below
 
 
 def _instead(said: str, name: str) -> str:

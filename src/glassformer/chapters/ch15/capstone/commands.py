@@ -14,10 +14,11 @@ from glassformer.exercises.showing import display_if_late, one_by_one
 from glassformer.exercises.source import CannotSaveError
 from glassformer.exercises.verdict import Panel, Table
 
-from .judge import INTERRUPTED, OPEN, RIGHT, SECONDS, STAGES, WRONG, Verdict, judge
-from .layout import names, parts_of_kinds
+from .judge import INTERRUPTED, OPEN, RIGHT, SECONDS, WRONG, Verdict, judge
 from .report import NOT_SHOWN, beside, parts
+from .stages import STAGES
 from .template import adapter_source
+from .weights import names, parts_of_kinds
 from .words import mistakes, pieces, rules_of_use
 
 STAR = "shipped"

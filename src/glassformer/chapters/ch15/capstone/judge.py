@@ -13,62 +13,31 @@ from glassformer.exercises.surroundings import as_it_was, replaced, untouched_ra
 from glassformer.exercises.timelimit import OutOfTime, Stop, call_within, keeper
 
 from .adapter import NUMBERS, LeaveOut, Missing, NotLookedAt, Own, Running
-from .attention import attention
-from .caching import cache
-from .learning import loss
-from .lessons import wake
-from .reading import embedding, tokenizer
-from .stage import Stage
-from .thinking import block, model
-from .training import BY_HEART, FROM_TEXT, training
-from .weights import shipped_model, weights
-from .writing import generation
-
-STAGES: dict[str, Stage] = {
-    stage.name: stage
-    for stage in (
-        tokenizer, embedding, attention, block, model, loss, training, generation, cache, weights, shipped_model,
-    )
-}  # fmt: skip
-"""In the order in which a GPT is built. The last is the star."""
+from .stages import STAGES
+from .stages.training import BY_HEART, FROM_TEXT
 
 RIGHT, WRONG, OPEN, INTERRUPTED = "right", "wrong", "open", "interrupted"
 SECONDS = 120.0  # for a stage: training takes the most, a few seconds for a model of a sensible size
 PATIENCE = 5.0  # times as long as it may compute: what it may take by the clock on the wall
 AT_A_TIME = 20.0  # for a single call of the reader's code, so that an endless loop ends soon
 
-# Stages that look at weights which may start at zero, so the model is trained a little before.
-OF_A_TEXT = (model.name, loss.name, training.name, generation.name)
-AFTER_ZEROS = (block.name, model.name, generation.name, cache.name)
+OF_A_TEXT = ("model", "loss", "training", "generation")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of a stage.
-
-    Attributes:
-        stage: its name.
-        status: one of the four words above.
-        passed: how many checks passed.
-        message: what to tell.
-        chapter: which has the idea.
-        mistake: the name of the mistake, if it is known.
-        aside: sentences about the session.
-        remarks: sentences about a design that is accepted.
-        hung: the piece that did not return, if one did not.
-        unseen: the titles of checks that had nothing to look at, with the reason.
-    """
+    """The outcome of a stage."""
 
     stage: str
-    status: str
-    passed: int = 0
+    status: str  # one of the four words above
+    passed: int = 0  # checks
     message: str = ""
-    chapter: str = ""
-    mistake: str = ""
-    aside: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
-    hung: str = ""
-    unseen: Mapping[str, str] = field(default_factory=dict)
+    chapter: str = ""  # which has the idea
+    mistake: str = ""  # its name, if it is known
+    aside: tuple[str, ...] = ()  # sentences about the session
+    remarks: tuple[str, ...] = ()  # sentences about a design that is accepted
+    hung: str = ""  # the piece that did not return, if one did not
+    unseen: Mapping[str, str] = field(default_factory=dict)  # checks that had nothing to look at, and why
 
 
 class _Limit:
@@ -147,6 +116,7 @@ def judge(
         message = _too_long(name, seconds, stopped)
         if piece:
             message = too_long(at_a_time, stopped).replace("your function", f"`{piece}`", 1)
+            message += " If it only needs longer, allow more time with `seconds=600`."
         return replace(verdict, status=WRONG, passed=passed, message=message, hung=piece, unseen=dict(unseen))
 
     def begin(piece: str) -> AbstractContextManager:
@@ -173,8 +143,6 @@ def judge(
                 raise Missing(lacks[0])
             if name in OF_A_TEXT:
                 own.context_length  # noqa: B018 - if it is too short, this comes first
-            if name in AFTER_ZEROS:
-                wake(own, "block" if stage is block else "logits")
             for title, check in stage.checks:
                 try:
                     check(own)
@@ -216,7 +184,7 @@ def judge(
 
 @contextmanager
 def _unwatched() -> Iterator[None]:
-    """Hides what the checker itself does from those who watch the reader's code (`origin`, `tracing`)."""
+    """Hides what the checker itself does from those who watch the reader's code (`ownership`, `lines`)."""
     profile, trace = sys.getprofile(), sys.gettrace()
     sys.setprofile(None)
     sys.settrace(None)
@@ -241,7 +209,7 @@ def _quietly(limit: AbstractContextManager) -> Iterator[None]:
 
 def _too_long(name: str, seconds: float, stopped: bool) -> str:
     said = too_long(seconds, stopped)
-    if name != training.name:
+    if name != "training":
         return said
     steps = f"at most {BY_HEART + FROM_TEXT} steps of `learn` on a few short texts"
     return f"{said} This stage takes {steps}: use a small model, or allow more time with `seconds=600`."

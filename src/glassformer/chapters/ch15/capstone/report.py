@@ -5,7 +5,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ from glassformer.published import published
 from glassformer.text import corpus, read_text, split_in_three, tokenizer_from_json
 
 from .adapter import Cache, Missing, Own
-from .judge import STAGES
-from .tracing import lines_of
-from .weights import tried
+from .measures.lines import lines_of
+from .stages import STAGES
+from .stages.weights import tried
 
-SAMPLE = {"n_new": 300, "temperature": 0.8, "seed": 0}
+NEW = 300  # characters that each writes
 SECONDS = 30.0
 STAR = "shipped"
 
@@ -67,14 +66,8 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     its_tokenizer = shipped.load()[1]
     read, _, aside = split_in_three(its_tokenizer.encode(corpus()), 0.05, 0.05)
     theirs["guesses"] = guesses(read, aside, its_tokenizer.vocab_size)
-    [ids] = generate(
-        model,
-        task.held_out[:1],
-        SAMPLE["n_new"],
-        generator=np.random.default_rng(SAMPLE["seed"]),
-        temperature=SAMPLE["temperature"],
-        past_context="slide",
-    )
+    how = {"temperature": 0.8, "generator": np.random.default_rng(0), "past_context": "slide"}
+    [ids] = generate(model, task.held_out[:1], NEW, **how)
     plan, its = recipe.training, theirs["recipe"]["training"]
     rows = [
         ("characters read", f"{len(task.ids):,}", f"{int(len(corpus()) * 0.9):,}"),
@@ -86,11 +79,9 @@ def beside(folder: Path) -> tuple[Table, str, str]:
             f"{checkpoint.step:,} × {plan.batch_size}",
             f"{its['steps']:,} × {its['batch_size']}",
         ),
-        *(
-            (f"{part} loss", *(_shown(card["losses"].get(part)) for card in (mine, theirs)))
-            for part in ("validation", "test")
-        ),
     ]
+    for part in ("validation", "test"):
+        rows.append((f"{part} loss", *(_shown(card["losses"].get(part)) for card in (mine, theirs))))
     for what, nats in mine["guesses"].items():
         rows.append((f"guessing: {what}", f"{nats:.3f}", f"{theirs['guesses'][what]:.3f}"))
     saved = [card["guesses"]["bigram"] - list(card["losses"].values())[-1] for card in (mine, theirs)]
@@ -103,7 +94,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     if "test" not in mine["losses"]:
         closing += " Your run kept none, so its guesses, too, are measured on the validation part."
     table = Table("Your run beside the book's model", ("", "yours", "the book's"), rows, closing)
-    return table, tokenizer.decode(ids), theirs["sample"]["text"][: SAMPLE["n_new"]]
+    return table, tokenizer.decode(ids), theirs["sample"]["text"][:NEW]
 
 
 def guesses(read: np.ndarray, aside: np.ndarray, vocab_size: int) -> dict[str, float]:
@@ -160,16 +151,9 @@ def parts(adapter: Any, done: Sequence[str]) -> Table | Panel:
             continue
         number = stage.words.chapter
         lines = found["lines"].get(name)
-        rows.append(
-            (
-                stage.words.title,
-                f"{number} {page(number).title}",
-                "✓" if name in done else "",
-                "" if lines is None else str(lines),
-                found["sizes"].get(name, ""),
-                theirs.get(name, ""),
-            )
-        )
+        mine = "" if lines is None else str(lines), found["sizes"].get(name, "")
+        chapter, ticked = f"{number} {page(number).title}", "✓" if name in done else ""
+        rows.append((stage.words.title, chapter, ticked, *mine, theirs.get(name, "")))
     total = sum(found["lines"].values())
     closing = f"{total} lines of yours ran. GPT-2 has {_count():,} parameters"
     closing += f", your GPT {found['total']:,}." if found["total"] else "."
@@ -225,62 +209,34 @@ def _looked_at(own: Own) -> dict[str, Any]:
 def _inside(own: Own) -> dict[str, str]:
     """Returns the sizes of attention and the blocks, as far as they can be seen while the model runs.
 
-    Scores are the arrays (…, H, T, T) among the local variables of the reader's code, for a T that is no other size.
-    How large the blocks are is seen from weights whose names differ by a number alone.
+    Scores are arrays (…, T, T) among the local variables of the reader's code, for a T that is no other size. A
+    function that has some for all heads is called once for each block; one that has them for one head, for each head.
     """
     T = next(n for n in (13, 11, 7) if n != own.vocab_size)
-    calls: list[_Call] = []  # each keeps its frame, so that no two have the same identity
-    of: dict[int, _Call] = {}
+    calls: dict[
+        int, tuple[Any, int]
+    ] = {}  # the frames, so that no two have the same identity; and their heads
 
     def look(frame: Any) -> None:
         for value in list(frame.f_locals.values()):
             shape = getattr(value, "shape", None)  # of a module such as NumPy, it is a function
-            if not isinstance(shape, tuple) or len(shape) < 3 or T not in shape[-2:-1]:
-                continue
-            if id(frame) not in of:
-                of[id(frame)] = _Call(frame)
-                calls.append(of[id(frame)])
-            of[id(frame)].shapes[id(value)] = tuple(shape)
+            if isinstance(shape, tuple) and len(shape) > 2 and shape[-2:] == (T, T):
+                most = max(math.prod(shape[:-2]), calls.get(id(frame), (frame, 0))[1])
+                calls[id(frame)] = frame, most
 
     with contextlib.suppress(Missing, NotAttempted, Wrong):
         lines_of(lambda: own.call("logits", np.arange(T) % own.vocab_size), look)
     found, blocks = {}, 0
     with contextlib.suppress(Missing, NotAttempted, Wrong):
         found, blocks = _blocks(own)
-    heads, width = _heads([(one.frame.f_code, [*one.shapes.values()]) for one in calls], T, blocks)
-    if heads:
-        found["attention"] = f"{heads} head{'s' * (heads > 1)}" + (f" of {width}" if width else "")
+    heads = max((most for _, most in calls.values()), default=0)
+    if heads == 1:
+        times = Counter(frame.f_code for frame, _ in calls.values())
+        heads = min((n // blocks for n in times.values() if blocks and n % blocks == 0), default=0)
+    with contextlib.suppress(Missing, NotAttempted, Wrong):
+        if heads and own.width % heads == 0:
+            found["attention"] = f"{heads} head{'s' * (heads > 1)} of {own.width // heads}"
     return found
-
-
-@dataclass
-class _Call:
-    """A call of a function of the reader's, and the shapes of the arrays (…, T, ·) among its local variables."""
-
-    frame: Any
-    shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)
-
-
-def _heads(calls: list[tuple[Any, list[tuple[int, ...]]]], T: int, blocks: int) -> tuple[int, int]:
-    """Returns how many heads a block has, and how wide they are: 0 for what cannot be seen.
-
-    A function that has scores (…, H, T, T) works for H heads. If H is 1, each head may be a call of its own: then
-    there are as many heads as calls for each block.
-    """
-    scores = [(code, shapes) for code, shapes in calls if any(one[-2:] == (T, T) for one in shapes)]
-    heads = max(
-        (math.prod(one[:-2]) for _, shapes in scores for one in shapes if one[-2:] == (T, T)), default=0
-    )
-    widths = [one[-1] for _, shapes in (scores if heads == 1 else calls) for one in shapes
-              if one[-1] != T and math.prod(one[:-2]) == heads]  # fmt: skip
-    if heads != 1:
-        return heads, widths[0] if widths else 0
-    if not blocks:
-        return 0, 0
-    times = Counter(code for code, _ in scores)
-    each = [n // blocks for n in times.values() if n % blocks == 0]
-    heads = min(each, default=0)
-    return heads, Counter(widths).most_common(1)[0][0] if heads and widths else 0
 
 
 def _blocks(own: Own) -> tuple[dict[str, str], int]:

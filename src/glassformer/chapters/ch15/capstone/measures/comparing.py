@@ -1,44 +1,20 @@
-"""A stage of the capstone: its words, its checks in teaching order, and how failures are told apart."""
+"""Compares what a design returns with what it should, and with what it returns for other ids."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from .adapter import Own, Told
-from .words import Words, stages
+from glassformer.exercises.expect import Wrong
+
+from ..adapter import Own, Told
 
 # Single precision after a few blocks; a mistake is off by a hundred times as much.
 CLOSE = 1e-4
 ROUNDED = 3e-6  # relative; a sum of some hundred numbers in another order is off by a tenth of this
 
 AXES = {"H": "head", "T": "position", "K": "feature", "V": "id"}
-
-Check = Callable[[Own], None]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One stage. A check gets the reader's design, and raises `Wrong` if something is wrong with it."""
-
-    name: str
-    checks: list[tuple[str, Check]] = field(default_factory=list)
-
-    @property
-    def words(self) -> Words:
-        """The words about this stage."""
-        return stages()[self.name]
-
-    def check(self, title: str) -> Callable[[Check], Check]:
-        """Decorate a function to make it the next check."""
-
-        def add(function: Check) -> Check:
-            self.checks.append((title, function))
-            return function
-
-        return add
 
 
 def close(got: Any, want: Any, tolerance: float = CLOSE) -> bool:
@@ -61,6 +37,15 @@ def differs(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     return np.flatnonzero(~(apart <= ROUNDED * float(np.abs(want).max(initial=1e-30))))
 
 
+def largest(got: np.ndarray, want: np.ndarray, axes: str) -> str:
+    """Describes where two arrays are farthest apart: "position 2, id 5 should be 0.1; yours is 0.3"."""
+    with np.errstate(all="ignore"):
+        apart = np.where(np.isnan(got), np.inf, np.abs(got - want))
+    at = np.unravel_index(int(apart.argmax()), want.shape)
+    place = ", ".join(f"{AXES[letter]} {i}" for letter, i in zip(axes.split(), at, strict=True))
+    return f"the number at {place} should be {want[at]:.5g}; yours is {got[at]:.5g}."
+
+
 def leaks(changed: np.ndarray, at: int, what: str) -> None:
     """Raises `Told` if rows before `at` have changed when only that row of the input did."""
     early = [int(row) for row in changed if row < at]
@@ -78,8 +63,7 @@ def leaks(changed: np.ndarray, at: int, what: str) -> None:
     if early == [at - 1]:
         raise Told(message, "mask-one-ahead")
     if len(early) == at:
-        later = [int(row) for row in changed if row > at]
-        raise Told(message, "leak-all" if later else "mask-transposed")
+        raise Told(message, "leak-all" if changed[-1] > at else "mask-transposed")
     raise Told(message, "leak")
 
 
@@ -103,9 +87,8 @@ def masked_sometimes(T: int, right: int) -> Iterator[None]:
         yield
     except Told as told:
         seen = str(told).split(". ")[0]
-        raise Told(
-            f"with {right} positions none sees a later one; but with {T}, {seen}.", "mask-at-times"
-        ) from told
+        message = f"with {right} positions none sees a later one; but with {T}, {seen}."
+        raise Told(message, "mask-at-times") from told
 
 
 def ends_alike(own: Own, ids: np.ndarray) -> None:
@@ -118,10 +101,8 @@ def ends_alike(own: Own, ids: np.ndarray) -> None:
 
 def cut_short(n: int) -> Told:
     """Returns the failure of a design whose first rows depend on whether anything follows them."""
-    changed = "the first row changes if all later ones are removed."
-    if n > 1:
-        changed = f"the first {n} rows change if all later ones are removed."
-    return Told(changed, "over-positions")
+    rows = f"the first {n} rows change" if n > 1 else "the first row changes"
+    return Told(f"{rows} if all later ones are removed.", "over-positions")
 
 
 def steady(own: Own, ids: np.ndarray) -> None:
@@ -130,18 +111,24 @@ def steady(own: Own, ids: np.ndarray) -> None:
         raise Told("the same ids gave two different results.", "dropout-in-evaluation")
 
 
-def name_it(got: Any, message: str, candidates: Iterable[tuple[str, Any]], tolerance: float = CLOSE) -> None:
-    """Raises `Told` with the first mistake whose result is the reader's; returns if there is none."""
-    with np.errstate(all="ignore"):
-        for mistake, value in candidates:
-            if close(got, value() if callable(value) else value, tolerance):
-                raise Told(message, mistake)
+def alone_and_together(own: Own, ids: np.ndarray, other: np.ndarray) -> None:
+    """Raises `Told` if a text has other logits in a batch than alone; nothing is seen without `batched`."""
+    if not own.batched:
+        return
+    both = together(own, np.stack([ids, other]))
+    for i, one in enumerate((ids, other)):
+        if not close(both[i], own.logits(one)):
+            raise Told(f"text {i} of two has different logits from those it has alone.", "across-texts")
 
 
-def largest(got: np.ndarray, want: np.ndarray, axes: str) -> str:
-    """Describes where two arrays are farthest apart: "position 2, id 5 should be 0.1; yours is 0.3"."""
-    with np.errstate(all="ignore"):
-        apart = np.where(np.isnan(got), np.inf, np.abs(got - want))
-    at = np.unravel_index(int(apart.argmax()), want.shape)
-    place = ", ".join(f"{AXES[letter]} {i}" for letter, i in zip(axes.split(), at, strict=True))
-    return f"the number at {place} should be {want[at]:.5g}; yours is {got[at]:.5g}."
+def together(own: Own, ids: np.ndarray) -> np.ndarray:
+    """Returns the logits of several texts at once, (B, T, V)."""
+    with own.several_texts():
+        found = own.array("logits", ids, axes="B T V", what=f"`logits` of {len(ids)} texts")
+    want = (*ids.shape, own.vocab_size)
+    if found.shape != want:
+        message = f"`logits` of ids (B, T) = {ids.shape} should have shape (B, T, V) = {want}; yours has {found.shape}."
+        if found.shape[:2] == (1, ids.size):
+            raise Told(f"{message} So the texts have become one.", "across-texts")
+        raise Told(message, "axes-swapped") if sorted(found.shape) == sorted(want) else Wrong(message)
+    return found

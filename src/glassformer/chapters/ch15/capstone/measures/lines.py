@@ -5,8 +5,9 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+from glassformer.exercises.attempt import of_the_reader
 
 Line = tuple[str, int]
 Look = Callable[[Any], None]
@@ -35,7 +36,7 @@ def lines_of(run: Callable[[], Any], look: Look | None = None) -> set[Line]:
     seen: set[Line] = set()
 
     def follow(frame: Any, event: str, _: Any) -> Any:
-        if not _of_the_reader(frame.f_code.co_filename):
+        if not of_the_reader(frame.f_code.co_filename):
             return None
         if event == "line":
             seen.add((frame.f_code.co_filename, frame.f_lineno))
@@ -51,17 +52,3 @@ def lines_of(run: Callable[[], Any], look: Look | None = None) -> set[Line]:
     finally:
         sys.settrace(before)
     return seen
-
-
-_LIBRARIES = tuple(
-    str(Path(getattr(sys.modules[name], "__file__", "")).resolve().parent)
-    for name in ("glassformer", "numpy", "os")
-)
-_CELLS = ("<ipython", "<capstone>")  # cells in a terminal, and the field on a practice page
-
-
-def _of_the_reader(file: str) -> bool:
-    """Returns whether a file is a cell or a file of the reader's, not a library's."""
-    if "site-packages" in file or file.startswith(_LIBRARIES):
-        return False
-    return not file.startswith("<") or file.startswith(_CELLS)

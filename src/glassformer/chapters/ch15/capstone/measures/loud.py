@@ -13,8 +13,8 @@ import numpy as np
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong
 
-from .adapter import Missing, Own, in_place
-from .lessons import learn, windows_of
+from ..adapter import Missing, Own, in_place
+from .texts import learn, windows_of
 from .trained import to_train
 
 STEPS = 20  # of training, where `weights` shows nothing that can be changed
@@ -28,30 +28,14 @@ def trained_arrays(own: Own) -> dict[str, np.ndarray]:
 
 
 @contextlib.contextmanager
-def other_weights(own: Own, ids: np.ndarray) -> Iterator[bool]:
-    """Changes the reader's weights a little, and changes them back if `weights` shows them; or takes a few steps.
-
-    Yields False if there is no way to change them.
-    """
-    arrays = [in_place(one) for one in own.arrays("weights").values()] if own.has("weights") else []
-    arrays = [one for one in arrays if one is not None]
-    if arrays:
-        kept, rng = [one.copy() for one in arrays], np.random.default_rng(5)
-        for one in arrays:
-            one += (0.3 * one.std() + 0.02) * rng.normal(size=one.shape).astype(one.dtype)
-        try:
-            yield True
-        finally:
-            for one, was in zip(arrays, kept, strict=True):
-                one[...] = was
-        return
+def put_back(arrays: list[np.ndarray]) -> Iterator[None]:
+    """Gives arrays the numbers again that they have now."""
+    kept = [one.copy() for one in arrays]
     try:
-        for _ in range(10):
-            learn(own, np.stack([ids]))
-    except (Missing, NotAttempted, Wrong):
-        yield False
-        return
-    yield True
+        yield
+    finally:
+        for one, was in zip(arrays, kept, strict=True):
+            one[...] = was
 
 
 @contextlib.contextmanager
@@ -69,31 +53,20 @@ def loud_weights(own: Own, run: Callable[[], np.ndarray], *, biases: bool = True
     Yields:
         whether it has changed, and is made of numbers.
     """
-    named, rng, was = trained_arrays(own), np.random.default_rng(6), run()
-    arrays = [one for name, one in named.items() if biases or "bias" not in name]
-    kept = [one.copy() for one in arrays]
-    try:
+    rng, was = np.random.default_rng(6), run()
+    arrays = [one for name, one in trained_arrays(own).items() if biases or "bias" not in name]
+    with put_back(arrays):
         for one in arrays:
             if one.ndim > 1:
                 more = rng.normal(size=one.shape) / np.sqrt(sorted(one.shape)[-2])
             else:
                 more = rng.choice([-1, 1], size=one.shape) * rng.uniform(0.2, 0.5, size=one.shape)
             one[...] += more.astype(one.dtype)
-        if not arrays:
-            _trained_a_little(own)
+        if not arrays and own.has("learn"):
+            with contextlib.suppress(Wrong, Missing, NotAttempted):  # the stage of training tells
+                for windows in windows_of(own, STEPS, 12, 2):
+                    learn(own, windows)
         yield _has_changed(run, was)
-    finally:
-        for one, its in zip(arrays, kept, strict=True):
-            one[...] = its
-
-
-def _trained_a_little(own: Own) -> None:
-    with contextlib.suppress(
-        Wrong, Missing, NotAttempted
-    ):  # the stages of the tokenizer and of training tell
-        if own.has("learn"):
-            for windows in windows_of(own, STEPS, 12, 2):
-                learn(own, windows)
 
 
 def _has_changed(run: Callable[[], np.ndarray], was: np.ndarray) -> bool:

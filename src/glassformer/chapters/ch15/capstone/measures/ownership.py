@@ -12,11 +12,11 @@ from typing import Any
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong
 
-from .adapter import LeaveOut, Missing, Own, Told
-from .stage import Stage
-from .words import remark
+from ..adapter import LeaveOut, Missing, Own, Told
+from ..words import remark
+from .formula import KEYS, Q, V
 
-_PACKAGE = Path(__file__).resolve().parents[3]
+_PACKAGE = Path(__file__).resolve().parents[4]
 # What a reader may use of the book's package: texts, descriptions of models, files; and a container for a cache.
 _FREE = {
     "_checks", "atomic_files.py", "checkpoints.py", "config.py", "contents.py", "exercises",
@@ -24,28 +24,13 @@ _FREE = {
     "__init__.py",
 }  # fmt: skip
 _CACHES = {("scratch", "cache.py"), ("nn", "cache.py")}
-_CAPSTONE = Path(__file__).resolve().parent
+_CAPSTONE = Path(__file__).resolve().parents[1]
 _OTHERS = (
-    "transformers",
-    "x_transformers",
-    "xformers",
-    "flash_attn",
-    "keras",
-    "fairseq",
-    "litgpt",
-    "torchtune",
-)
+    "transformers", "x_transformers", "xformers", "flash_attn", "keras", "fairseq", "litgpt", "torchtune",
+)  # fmt: skip
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 _TOKENIZERS = "glassformer.text"
 WATCHED = 10.0  # times as long as alone: what code may take that is watched call by call
-
-
-def your_own_code(stage: Stage, piece: str, run: Callable[[Own], Any]) -> None:
-    """Adds the last check of a stage: while this piece runs, no part of a Transformer is somebody else's."""
-
-    @stage.check("it is your own code")
-    def _(own: Own) -> None:
-        told_if_borrowed(own, piece, run)
 
 
 def told_if_borrowed(own: Own, piece: str, run: Callable[[Own], Any]) -> None:
@@ -56,15 +41,19 @@ def told_if_borrowed(own: Own, piece: str, run: Callable[[Own], Any]) -> None:
         found = borrowed(lambda: run(own))
     if _ATTENTION in found and piece != "attention" and _attends_itself(own):
         found.remove(_ATTENTION)
-    if found:
-        listed = " and ".join(f"`{one}`" for one in found[:2])
-        raise Told(f"`{piece}` runs {listed}.", "borrowed")
+    if not found:
+        return
+    message = f"`{piece}` runs {' and '.join(f'`{one}`' for one in found[:2])}."
+    if found == [_ATTENTION] and piece != "attention":
+        message += (
+            " There is a way out: as soon as the adapter has an `attention` of your own, your model may run "
+        )
+        message += "PyTorch's, which is faster."
+    raise Told(message, "borrowed")
 
 
 def _attends_itself(own: Own) -> bool:
     """Returns whether the adapter has an attention of its own."""
-    from .attention import KEYS, Q, V
-
     return own.has("attention") and not borrowed(lambda: own.call("attention", Q, KEYS, V, True))
 
 
@@ -107,9 +96,7 @@ def _run_under_watch(run: Callable[[], Any]) -> list[str]:
         sys.setprofile(before)
     named = list(seen)
     if named and named[0].startswith("torch.") and named[0] != _ATTENTION:
-        return named[
-            :1
-        ]  # torch's layers call each other: the outermost is the one that the reader wrote down
+        return named[:1]  # torch's layers call each other: the outermost is what the reader wrote down
     return named
 
 

@@ -1,7 +1,4 @@
-"""Watches PyTorch while the reader's code takes training steps.
-
-It sees whose gradients are kept, whose optimizer is new, and on which tensors the loss depends.
-"""
+"""Watches PyTorch while steps are taken: whose gradients are kept, whose optimizer is new, what is trained."""
 
 import contextlib
 import sys
@@ -9,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .adapter import Own
+from ..adapter import Own
 
 
 @dataclass
@@ -52,9 +49,8 @@ def always_new(steps: list[Steps]) -> bool:
         return False
     first, *later = steps
     known = {id(one) for one in first.optimizers}
-    remembers = all(
-        one.state for step in steps for one in step.optimizers
-    )  # after its step: SGD has nothing to keep
+    # After its step: SGD has nothing to keep.
+    remembers = all(one.state for step in steps for one in step.optimizers)
     return remembers and not any(any(step.knew) or known & set(map(id, step.optimizers)) for step in later)
 
 
@@ -65,8 +61,7 @@ def trained_tensors(own: Own, steps: Steps) -> list[Any]:
     import torch
 
     found: dict[int, Any] = {}
-    held = list(vars(own.adapter).values()) if hasattr(own.adapter, "__dict__") else []
-    places: list[Any] = [own.adapter, *held]
+    places = [own.adapter, *getattr(own.adapter, "__dict__", {}).values()]
     if own.has("weights"):
         places.append(own.piece("weights")())
     places += [group["params"] for one in steps.optimizers for group in one.param_groups]
@@ -75,10 +70,8 @@ def trained_tensors(own: Own, steps: Steps) -> list[Any]:
             tensors = list(place.parameters())
         elif isinstance(place, Mapping):
             tensors = list(place.values())
-        elif isinstance(place, list | tuple):
-            tensors = list(place)
         else:
-            tensors = [place]
+            tensors = list(place) if isinstance(place, list | tuple) else [place]
         for one in tensors:
             if isinstance(one, torch.Tensor) and one.is_leaf and one.requires_grad:
                 found[id(one)] = one

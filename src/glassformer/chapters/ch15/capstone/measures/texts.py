@@ -1,14 +1,27 @@
-"""Ids to ask a reader's design about, and what it writes after them."""
+"""Ids to ask a reader's design about, text to learn from, and what the design writes."""
 
 import numpy as np
 
 from glassformer.exercises.expect import Wrong, as_numbers, in_numpy
+from glassformer.text import corpus
 
-from .adapter import Own, Told
+from ..adapter import Own, Told
 
 PROMPT = 6  # ids
 LONG = 512  # ids; a longer context is not filled
 IMMENSE = 1e6  # a temperature at which all ids are equally likely
+
+
+def some_ids(own: Own, n: int, seed: int = 5) -> np.ndarray:
+    """Returns n ids; no two neighbours are the same."""
+    steps = np.random.default_rng(seed).integers(1, own.vocab_size, size=n)
+    return np.cumsum(steps) % own.vocab_size
+
+
+def asked(own: Own, T: int = 12, seed: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """Returns random ids, which nothing can predict, and those that follow them."""
+    ids = prompt_of(own, T + 1, seed)
+    return ids[:-1], ids[1:]
 
 
 def prompt_of(own: Own, n: int = PROMPT, seed: int = 11) -> np.ndarray:
@@ -16,24 +29,60 @@ def prompt_of(own: Own, n: int = PROMPT, seed: int = 11) -> np.ndarray:
     return np.random.default_rng(seed).integers(own.vocab_size, size=n)
 
 
+def ids_of(own: Own, text: str) -> np.ndarray:
+    """Returns the ids that `encode` makes of a text, (T,)."""
+    what = f"`encode` of {text[:20]!r}"
+    found = as_numbers(in_numpy(own.call("encode", text)), what)
+    while found.ndim > 1 and found.shape[0] == 1:
+        found = found[0]
+    if found.ndim != 1:
+        raise Wrong(f"{what} should have one axis (T); yours has shape {found.shape}.")
+    if found.dtype.kind not in "iu" and found.size:
+        raise Wrong(f"{what} should be whole numbers; yours are {found.dtype}.")
+    return found.astype(np.int64)
+
+
+def windows_of(own: Own, steps: int, T: int, texts: int) -> np.ndarray:
+    """Returns windows of Shakespeare, (steps, texts, T + 1), in the reader's own ids, or in ids of the checker's."""
+    if "text" not in own.found:
+        text = corpus()[:60_000]
+        letters = {one: i % own.vocab_size for i, one in enumerate(sorted(set(text)))}
+        try:
+            ids = ids_of(own, text) if own.has("encode") else np.array([letters[one] for one in text])
+        except Wrong as wrong:
+            if isinstance(wrong.__cause__, KeyError | ValueError):  # of a dictionary, and of str.index
+                raise Told(f"{str(wrong).rstrip('.')}.", "text-unknown") from wrong
+            raise
+        own.found["text"] = ids
+    ids = own.found["text"]
+    starts = np.random.default_rng(2).integers(len(ids) - T - 1, size=(steps, texts))
+    return ids[starts[..., None] + np.arange(T + 1)]
+
+
+def learn(own: Own, windows: np.ndarray) -> float:
+    """Takes a step on windows (texts, T + 1), or on the first of them if the adapter takes one text at a time."""
+    if not own.batched:
+        windows = windows[0]
+    with own.several_texts():
+        return own.number("learn", windows[..., :-1], windows[..., 1:])
+
+
 def written(
     own: Own, prompt: np.ndarray, n: int, temperature: float, seed: int, piece: str = "generate"
 ) -> list[int]:
     """Returns the n new ids, whether the prompt comes back with them or not."""
-    what = f"`{piece}` of {len(prompt)} ids and {n} more"
+    what, P = f"`{piece}` of {len(prompt)} ids and {n} more", len(prompt)
     ids = _returned(own, piece, prompt, n, temperature, seed)
-    if ids.ndim == 1 and len(ids) in (n, len(prompt)) and np.array_equal(ids[: len(prompt)], prompt):
-        mistake = _too_short(own, piece, prompt)
-        if mistake:
-            raise Told(f"{what} returned the prompt and {len(ids) - len(prompt)} new ids.", mistake)
-    if ids.ndim != 1 or len(ids) not in (n, len(prompt) + n):
-        message = f"{what} should return {len(prompt) + n} ids, or only the {n} new ones; yours has shape {ids.shape}."
-        if ids.ndim == 1 and 1 in (abs(len(ids) - n), abs(len(ids) - len(prompt) - n)):
-            raise Told(message, "wrong-number")
-        if ids.ndim == 1 and not n <= len(ids) < len(prompt) + n and len(ids) < len(prompt) + n - 1:
-            raise Told(message, "stops-early")
+    message = f"{what} should return {P + n} ids, or only the {n} new ones; yours has shape {ids.shape}."
+    # As many ids as asked for, but they begin with the prompt: then it may have written fewer.
+    begins = ids.ndim == 1 and len(ids) == n > P and np.array_equal(ids[:P], prompt)
+    if begins and len(_returned(own, piece, prompt, n + P, temperature, seed)) == n + P:
+        raise Told(f"{what} returned the prompt and {n - P} new ids.", "wrong-number")
+    if ids.ndim != 1:
         raise Wrong(message)
-    if len(ids) > n and not np.array_equal(ids[: len(prompt)], prompt):
+    if len(ids) not in (n, P + n):
+        raise Told(message, "wrong-number")
+    if len(ids) > n and not np.array_equal(ids[:P], prompt):
         raise Wrong(f"{what} should begin with the unchanged prompt.")
     new = ids[-n:]
     if new.dtype.kind not in "iu" or new.min() < 0 or new.max() >= own.vocab_size:
@@ -51,31 +100,15 @@ def _returned(own: Own, piece: str, prompt: np.ndarray, n: int, temperature: flo
     return ids
 
 
-def _too_short(own: Own, piece: str, prompt: np.ndarray) -> str:
-    """Returns why a text that begins with its prompt is too short; "" if these are new ids that repeat the prompt."""
-    P = len(prompt)
-    one, more = (_returned(own, piece, prompt, n, 0, 0) for n in (1, P + 3))
-    if np.array_equal(one, prompt) and len(more) == P + 3 and np.array_equal(more[:P], prompt):
-        return "n-is-total"
-    return "stops-early" if len(one) == P + 1 and np.array_equal(one[:P], prompt) else ""
-
-
 def softmax(x: np.ndarray) -> np.ndarray:
-    """Returns the softmax of (V,)."""
-    e = np.exp(x - x.max())
-    return e / e.sum()
+    """Returns the softmax over the last axis."""
+    return np.exp(log_softmax(x))
 
 
 def log_softmax(x: np.ndarray) -> np.ndarray:
     """Returns ln softmax over the last axis."""
     x = x - x.max(axis=-1, keepdims=True)
     return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
-
-
-def asked(own: Own, T: int = 12, seed: int = 4) -> tuple[np.ndarray, np.ndarray]:
-    """Returns random ids, which nothing can predict, and those that follow them."""
-    ids = np.random.default_rng(seed).integers(own.vocab_size, size=T + 1)
-    return ids[:-1], ids[1:]
 
 
 def half(numbers: np.ndarray) -> float:
@@ -87,7 +120,11 @@ def half(numbers: np.ndarray) -> float:
     return low
 
 
-def likeliest(own: Own, ids: list[int], one: int) -> bool:
-    """Returns whether no id is likelier after these ids than this one, except by what single precision rounds."""
-    logits = own.logits(np.array(ids))[-1]
+def is_likeliest(logits: np.ndarray, one: int) -> bool:
+    """Returns whether no id is likelier than this one, except by what single precision rounds."""
     return bool(logits[one] >= logits.max() - 1e-5 * max(1.0, abs(logits.max())))
+
+
+def end_of(own: Own, text: list[int]) -> np.ndarray:
+    """Returns the logits after a text of any length: those of its last `context_length` ids."""
+    return own.logits(np.array(text[-own.context_length :]))[-1]

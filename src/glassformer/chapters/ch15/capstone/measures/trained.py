@@ -9,8 +9,8 @@ import numpy as np
 
 from glassformer.exercises.expect import as_numbers, is_tensor
 
-from .adapter import Own, is_mask
-from .watch import Steps, trained_tensors
+from ..adapter import Own, is_mask
+from .pytorch import Steps, trained_tensors
 
 SINUSOID = 1e-3  # relative: how far a column may be from one
 TURNS = 1.9  # 2 cos ω of a column that is no constant and no straight line

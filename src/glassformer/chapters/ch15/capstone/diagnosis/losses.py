@@ -1,0 +1,47 @@
+"""The table of mistakes that a loss may have."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..measures.texts import log_softmax
+from .engine import Suspect
+
+
+def of_losses(logits: np.ndarray, ids: np.ndarray, targets: np.ndarray, context: int) -> Iterator[Suspect]:
+    """Yields what mistakes make of the loss of a text, from its logits (T, V), ids (T,) and targets (T,)."""
+    log_p, rows, (T, V) = log_softmax(logits), np.arange(len(ids)), logits.shape
+    said, p = -log_p[rows, targets], np.exp(log_p)
+
+    def of(logits: np.ndarray, targets: np.ndarray) -> float:
+        return float(-log_softmax(logits)[np.arange(len(targets)), targets].mean())
+
+    table = [
+        ("summed", said.sum()),
+        ("divided-by-context", said.sum() / context),
+        ("base-2", said.mean() / math.log(2)),
+        ("logits-reshaped", of(logits.reshape(V, T).T, targets)),  # view(B, V, T)
+        ("logits-reshaped", of(logits.T.reshape(T, V), targets)),  # transpose(1, 2).reshape(-1, V)
+        ("of-probability", p[rows, targets].mean()),
+        ("softmax-twice", of(p, targets)),
+        ("labels-unshifted", of(logits, ids)),
+        ("labels-shifted-twice", of(logits[:-1], targets[1:])),
+        ("labels-shifted-twice", of(logits, np.roll(targets, -1))),
+        ("labels-shifted-twice", of(logits[1:], targets[:-1])),
+        ("targets-ignored", of(logits[:-1], ids[1:])),
+        ("targets-ignored", of(logits, np.roll(ids, -1))),
+        ("last-target", said[-1]),
+        ("target-left-out", said[1:].mean()),
+        ("target-left-out", said[:-1].mean()),
+        ("target-left-out", said[targets != 0].mean() if targets.any() else 0.0),
+        *(("label-smoothing", (1 - part) * said.mean() - part * log_p.mean()) for part in (0.05, 0.1, 0.2)),
+        ("squared-error", ((p - np.eye(V)[targets]) ** 2).mean()),
+        ("perplexity", np.exp(said.mean())),
+    ]
+    for z in (logits, logits - logits.max(axis=-1, keepdims=True)):
+        table.append(
+            ("softmax-over-positions", (np.log(np.exp(z).sum(axis=0))[targets] - z[rows, targets]).mean())
+        )
+        table.append(("no-logarithm", (np.exp(z).sum(axis=-1) - z[rows, targets]).mean()))
+    yield from (Suspect(mistake, float(value)) for mistake, value in table)
