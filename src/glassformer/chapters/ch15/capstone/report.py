@@ -69,7 +69,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     how = {"temperature": 0.8, "generator": np.random.default_rng(0), "past_context": "slide"}
     [ids] = generate(model, task.held_out[:1], NEW, **how)
     plan, its = recipe.training, theirs["recipe"]["training"]
-    rows = [
+    rows: list[tuple[str, ...]] = [
         ("characters read", f"{len(task.ids):,}", f"{int(len(corpus()) * 0.9):,}"),
         ("different characters", f"{tokenizer.vocab_size}", f"{theirs['characters']}"),
         ("parameters", f"{config.parameter_count().total:,}", f"{theirs['parameters']:,}"),

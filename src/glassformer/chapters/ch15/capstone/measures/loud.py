@@ -69,6 +69,14 @@ def loud_weights(own: Own, run: Callable[[], np.ndarray], *, biases: bool = True
         yield _has_changed(run, was)
 
 
+def also_loud(own: Own, run: Callable[[], np.ndarray], check: Callable[[], None]) -> None:
+    """Checks something with the weights as they are and, because what a block adds may start at 0, with loud ones."""
+    check()
+    with loud_weights(own, run) as changed:
+        if changed:
+            check()
+
+
 def _has_changed(run: Callable[[], np.ndarray], was: np.ndarray) -> bool:
     try:
         now = run()

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..adapter import Own, Told
 from ..measures.comparing import close, cut_short, differs, leaks, masked_sometimes
-from ..measures.loud import loud_weights
+from ..measures.loud import also_loud, loud_weights
 from ..measures.streams import alike, deaf, heard, stream, through
 from ..words import remark
 from .stage import Stage
@@ -26,13 +26,16 @@ def _(own: Own) -> None:
 
 @block.check("no position depends on a later one")
 def _(own: Own) -> None:
-    x, other = stream(own), stream(own)
-    other[5] = stream(own, 8)[0]
-    leaks(differs(through(own, other), through(own, x)), 5, "position")
-    for T in (2, 5):
-        other = np.concatenate([x[: T - 1], -x[T - 1 : T]])
-        with masked_sometimes(T, len(x)):
-            leaks(differs(through(own, other), through(own, x[:T])), T - 1, "position")
+    def check() -> None:
+        x, other = stream(own), stream(own)
+        other[5] = stream(own, 8)[0]
+        leaks(differs(through(own, other), through(own, x)), 5, "position")
+        for T in (2, 5):
+            other = np.concatenate([x[: T - 1], -x[T - 1 : T]])
+            with masked_sometimes(T, len(x)):
+                leaks(differs(through(own, other), through(own, x[:T])), T - 1, "position")
+
+    also_loud(own, lambda: through(own, stream(own)), check)
 
 
 @block.check("later positions depend on earlier ones")
@@ -61,10 +64,14 @@ def _(own: Own) -> None:
 @block.check("it makes no difference how many positions follow")
 def _(own: Own) -> None:
     x = stream(own)
-    whole = through(own, x)
-    for n in (4, 1):
-        if not close(through(own, x[:n]), whole[:n]):
-            raise cut_short(n)
+
+    def check() -> None:
+        whole = through(own, x)
+        for n in (4, 1):
+            if not close(through(own, x[:n]), whole[:n]):
+                raise cut_short(n)
+
+    also_loud(own, lambda: through(own, x), check)
     rows = through(own, np.tile(stream(own, 9, 1), (9, 1)))
     if len(differs(rows, np.broadcast_to(rows[-1], rows.shape))):
         own.remark(remark("values-by-position"))

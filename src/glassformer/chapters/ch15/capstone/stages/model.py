@@ -13,7 +13,7 @@ from ..measures.comparing import (
     masked_sometimes,
     steady,
 )
-from ..measures.loud import loud_weights
+from ..measures.loud import also_loud, loud_weights
 from ..measures.streams import audible, deaf, read, without_order
 from ..measures.texts import some_ids
 from ..words import remark
@@ -42,9 +42,14 @@ def _(own: Own) -> None:
 @model.check("no row depends on a later id")
 def _(own: Own) -> None:
     _reads_itself(own, some_ids(own, 12))
-    for T in (2, 5, own.context_length):
-        with masked_sometimes(T, 12):
-            changed_by(own, some_ids(own, T), T - 1)
+
+    def check() -> None:
+        changed_by(own, some_ids(own, 12), 7)
+        for T in (2, 5, own.context_length):
+            with masked_sometimes(T, 12):
+                changed_by(own, some_ids(own, T), T - 1)
+
+    also_loud(own, lambda: own.logits(some_ids(own, 12)), check)
 
 
 def _reads_itself(own: Own, ids: np.ndarray) -> None:
@@ -77,7 +82,8 @@ def _(own: Own) -> None:
 
 @model.check("any length, from one id to the whole context")
 def _(own: Own) -> None:
-    ends_alike(own, some_ids(own, own.context_length))
+    ids = some_ids(own, own.context_length)
+    also_loud(own, lambda: own.logits(ids), lambda: ends_alike(own, ids))
 
 
 @model.check("order matters")
@@ -112,10 +118,7 @@ def _(own: Own) -> None:
             "your adapter takes one text at a time. If yours can take several, write `batched = True`"
         )
     texts = some_ids(own, 9, 1), some_ids(own, 9, 2)
-    alone_and_together(own, *texts)
-    with loud_weights(own, lambda: own.logits(texts[0])) as changed:
-        if changed:
-            alone_and_together(own, *texts)
+    also_loud(own, lambda: own.logits(texts[0]), lambda: alone_and_together(own, *texts))
 
 
 model.your_own_code("logits", lambda own: own.logits(some_ids(own, 12)))

@@ -105,10 +105,8 @@ def _losses(own: Own, batch: np.ndarray) -> dict[str, float]:
         logits, targets = own.logits(text[:-1]), text[1:]
         of_text = {"": float(-log_softmax(logits)[np.arange(len(targets)), targets].mean())}
         for i, one in enumerate(of_losses(logits, text[:-1], targets, own.context_length)):
-            if (
-                one.mistake != "targets-ignored"
-            ):  # in a text, these are the same targets, and it was looked at before
-                of_text[f"{one.mistake}/{i}"] = one.value
+            if one.mistake != "targets-ignored":  # in a text, these are the same, and it was looked at before
+                of_text[f"{one.mistake}/{i}"] = float(np.asarray(one.value))
         each.append(of_text)
     found = {name: float(np.mean([one[name] for one in each])) for name in each[0]}
     if len(each) > 1:
