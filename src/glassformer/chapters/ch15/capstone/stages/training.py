@@ -44,18 +44,20 @@ def _(own: Own) -> None:
     """Gives targets that have nothing to do with the ids: in a text, nobody sees whose targets are used."""
     if not own.has("logits"):
         return
+    fresh, other = fresh_model(own), fresh_model(own)
     (ids, _), (targets, _) = asked(own), asked(own, seed=9)
     others = (targets + 1) % own.vocab_size
     others[-1] = targets[-1]  # a loss of the last target alone is another mistake
-    log_p, rows = log_softmax(own.logits(ids)), np.arange(len(ids))
+    logits, rows = fresh.logits(ids), np.arange(len(ids))
+    log_p = log_softmax(logits)
     if abs(float((log_p[rows, targets] - log_p[rows, others]).mean())) < 1e-4:
         return  # a head that starts at 0: all targets cost the same
-    found, its = (fresh_model(own).number("learn", ids, one) for one in (targets, others))
+    found, its = fresh.number("learn", ids, targets), other.number("learn", ids, others)
     message = f"a step on targets that have nothing to do with the ids returns {found:.5f}."
     if abs(found - its) <= 1e-9 * abs(found) and round(found, 3) != found:
         raise Told(f"{message} With other targets a fresh model returns the same.", "targets-ignored")
     if not close(found, -log_p[rows, targets].mean(), SAME_LOSS):
-        table = of_losses(own.logits(ids), ids, targets, own.context_length)
+        table = of_losses(logits, ids, targets, own.context_length)
         tell(found, message, (one for one in table if one.mistake == "targets-ignored"), SAME_LOSS)
 
 
