@@ -314,8 +314,8 @@ EDITS = {
         "cache", "cache-of-ids",
         (STEPS, "self.logits(cache.setdefault('ids', []).append(id) or cache['ids'])[-1]"),
     ),
-    "a prompt cut off": ("cache", "cached-prompt", ("            for one in new:", "            for one in new[:-1] or new:")),
-    "an id given twice": ("cache", "cached-reads", ("            for one in new:", "            for one in [*new, new[-1]]:")),
+    "a prompt cut off": ("cache", "cached-prompt", ("for one in new:", "for one in new[:-1] or new:")),
+    "an id given twice": ("cache", "cached-reads", ("for one in new:", "for one in [*new, new[-1]]:")),
     "a generator at a restart": (
         "cache", "cached-draws",
         (BEGINS, f"{BEGINS}\n                rng = np.random.default_rng(seed)"),
