@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import textwrap
 import types
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from glassformer.chapters.ch15.capstone.measures.trained import is_table_of_sinu
 from glassformer.chapters.ch15.capstone.template import adapter_source
 from glassformer.chapters.ch15.capstone.words import mistakes
 from glassformer.exercises.source import MODULE
-from tests.exercises.test_machine import CELLS
+from tests.exercises.test_machine import all_written
 from tests.exercises.test_numpy_alone import LIBRARIES
 
 from .designs import functions, module
@@ -42,7 +41,7 @@ def test_no_right_design_is_accused(name):
 def from_the_readers_own_file():
     """Returns the adapter that `start` writes for a reader's own file after chapter 11."""
     own = types.ModuleType(MODULE)
-    exec("\n".join(textwrap.dedent(cell) for cell in CELLS), vars(own))
+    exec(all_written(), vars(own))
     own.decode = lambda ids, characters: "".join(characters[i] for i in ids)
     sys.modules[MODULE] = own
     try:
