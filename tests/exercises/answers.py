@@ -5,6 +5,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
+from glassformer.exercises.catalogue import find
+from glassformer.exercises.slip import Slip
+
 
 class Alternative(NamedTuple):
     exercise: str
@@ -17,8 +20,14 @@ class Mutant(NamedTuple):
     says: str  # a phrase of the verdict, which names this very mistake
 
 
+def edited(exercise: str, *edits: str, **names: object) -> Callable:
+    """Returns the book's answer with pieces of its code replaced, as `Exercise.slip` makes a mistake."""
+    book = find(exercise)
+    return Slip(book.answer, book.reference.__name__, book.short or book.reference, edits, names).function
+
+
 class Answers:
-    """Collects the functions of one chapter with decorators."""
+    """Collects the functions of one chapter: with decorators, or as the book's with a slip."""
 
     def __init__(self):
         self.alternatives: list[Alternative] = []
@@ -37,6 +46,9 @@ class Answers:
             return function
 
         return add
+
+    def slip(self, exercise, says, *edits, **names):
+        self.mutants.append(Mutant(exercise, edited(exercise, *edits, **names), says))
 
 
 def all_answers() -> dict[str, Answers]:

@@ -8,7 +8,7 @@ import torch
 from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
-right, wrong = ANSWERS.right, ANSWERS.wrong
+right, wrong, slip = ANSWERS.right, ANSWERS.wrong, ANSWERS.slip
 
 
 @right("start.temperature")
@@ -29,27 +29,9 @@ def as_differences(logits, temperature):
     return np.array([1 / np.exp(np.clip(z - one, -700, 700)).sum() for one in z])
 
 
-@wrong("start.temperature", "should have shape")
-def the_likeliest(logits, temperature):
-    return float(np.argmax(logits))
+# Wrong in one place
 
-
-@wrong("start.temperature", "Subtract the *largest*")
-def smallest_subtracted(logits, temperature):
-    with np.errstate(all="ignore"):
-        e = np.exp((np.asarray(logits) - min(logits)) / temperature)
-        return e / e.sum()
-
-
-@wrong("start.temperature", "Subtract the *largest*")
-def first_subtracted(logits, temperature):
-    with np.errstate(all="ignore"):
-        e = np.exp((np.asarray(logits) - logits[0]) / temperature)
-        return e / e.sum()
-
-
-@wrong("start.temperature", "−1000 + ln 3 is nan")
-def divided_by_a_sum_of_its_own(logits, temperature):
-    with np.errstate(all="ignore"):
-        powers = [np.exp(logit / temperature) for logit in logits]
-        return [power / sum(powers) for power in powers]
+slip("start.temperature", "should have shape", "powers / powers.sum()", "float(np.argmax(logits))")
+slip("start.temperature", "Subtract the *largest*", "scaled.max()", "scaled.min()")
+slip("start.temperature", "Subtract the *largest*", "scaled.max()", "scaled[0]")
+slip("start.temperature", "−1000 + ln 3 is nan", " - scaled.max()", "", "/ powers.sum()", "/ sum(powers)")

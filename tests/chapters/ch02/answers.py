@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections import Counter
 
 import numpy as np
 import torch
@@ -10,10 +9,7 @@ import torch
 from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
-right, wrong = ANSWERS.right, ANSWERS.wrong
-
-
-# 1 · tokens.vocabulary
+right, wrong, slip = ANSWERS.right, ANSWERS.wrong, ANSWERS.slip
 
 
 @right("tokens.vocabulary")
@@ -25,47 +21,12 @@ def vocabulary_by_loop(text):
     return found
 
 
-@wrong("tokens.vocabulary", 'Join the pieces with "".join(…)')
-def vocabulary_as_a_list(text):
-    return sorted(set(text))
-
-
-# 2 · tokens.encode
-
-
 @right("tokens.encode")
 def ids_by_index(text, characters):
     for i, c in enumerate(text):
         if c not in characters:
             raise ValueError(f"{c!r} at place {i} is unknown")
     return [characters.index(c) for c in text]
-
-
-@wrong(
-    "tokens.encode",
-    "the error message should mention 1, to help whoever reads it; yours is 'place 3'. That is the first of two",
-)
-def names_the_last_place(text, characters):
-    unknown = [i for i, c in enumerate(text) if c not in characters]
-    if unknown:
-        raise ValueError(f"place {unknown[-1]}")
-    return [characters.index(c) for c in text]
-
-
-@wrong("tokens.encode", "Positions count from 0.")
-def counts_places_from_one(text, characters):
-    for i, c in enumerate(text):
-        if c not in characters:
-            raise ValueError(f"place {i + 1}: {c!r}")
-    return [characters.index(c) for c in text]
-
-
-@wrong("tokens.encode", "should raise ValueError; yours raised KeyError")
-def ids_by_dictionary_alone(text, characters):
-    return [{c: i for i, c in enumerate(characters)}[c] for c in text]
-
-
-# 3 · tokens.decode
 
 
 @right("tokens.decode")
@@ -78,20 +39,9 @@ def text_by_loop(ids, characters):
     return text
 
 
-@wrong("tokens.decode", "yours raised IndexError")
-def text_without_a_check(ids, characters):
-    return "".join(characters[i] for i in ids)
-
-
-# 4 · tokens.one_hot
-
-
 @right("tokens.one_hot")
 def hot_by_comparison(ids, vocab_size):
     return (ids[:, None] == np.arange(vocab_size)).astype(float)
-
-
-# 5 · tokens.embed
 
 
 @right("tokens.embed")
@@ -109,31 +59,6 @@ def rows_by_product(ids, table):
     return hot @ table
 
 
-@wrong("tokens.embed", "embed([6], table) should raise ValueError; yours raised IndexError")
-def rows_with_one_too_many(ids, table):
-    bad = ids[(ids < 0) | (ids > len(table))]
-    if bad.size:
-        raise ValueError(f"no row {bad[0]}")
-    return table[ids]
-
-
-@wrong("tokens.embed", "the error message should mention -1")
-def rows_with_no_word_on_which(ids, table):
-    if ids.min() < 0:
-        raise ValueError("negative")
-    if ids.max() >= len(table):
-        raise ValueError(f"no row {ids.max()}")
-    return table[ids]
-
-
-@wrong("tokens.embed", "Check the index before you use it.")
-def rows_without_a_check(ids, table):
-    return table[ids]
-
-
-# 6 · tokens.best_pair
-
-
 @right("tokens.best_pair")
 def pair_by_matrix(ids):
     n = int(ids.max()) + 1
@@ -148,14 +73,6 @@ def pair_by_sorting(ids):
     runs = [(len(list(run)), pair) for pair, run in itertools.groupby(pairs)]
     most = max(count for count, _ in runs)
     return next(pair for count, pair in runs if count == most)
-
-
-@wrong("tokens.best_pair", "Return the pair alone.")
-def pair_and_its_count(ids):
-    return Counter(itertools.pairwise(ids.tolist())).most_common(1)[0]
-
-
-# 7 · tokens.merge
 
 
 @right("tokens.merge")
@@ -175,9 +92,6 @@ def merge_as_the_chapter_does(ids, pair, new_id):
     return out
 
 
-# 8 · tokens.learn
-
-
 @right("tokens.learn")
 def learn_as_text(ids, n_merges, first_new=256):
     text, merges = "".join(chr(i) for i in ids), []
@@ -191,9 +105,6 @@ def learn_as_text(ids, n_merges, first_new=256):
     return merges
 
 
-# 9 · tokens.encode_pairs
-
-
 @right("tokens.encode_pairs")
 def lowest_rank_first(ids, merges, first_new=256):
     ids, ranks = ids.tolist(), {tuple(pair): k for k, pair in enumerate(merges.tolist())}
@@ -205,15 +116,9 @@ def lowest_rank_first(ids, merges, first_new=256):
     return ids
 
 
-# 10 · tokens.bits_per_byte
-
-
 @right("tokens.bits_per_byte")
 def bits_by_log2(nats_per_token, n_tokens, n_bytes):
     return math.log2(math.exp(nats_per_token)) * (n_tokens / n_bytes)
-
-
-# 11 · tokens.surprise
 
 
 @right("tokens.surprise")
@@ -230,33 +135,29 @@ def surprise_by_loop(logits, targets):
     return total / len(targets)
 
 
-@wrong("tokens.surprise", "not a finite number")
-def surprise_that_overflows(logits, targets):
-    with np.errstate(all="ignore"):
-        p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-        return -np.log(p[np.arange(len(targets)), targets]).mean()
-
-
-@wrong("tokens.surprise", "You subtracted the largest of all logits from every row")
-def surprise_with_one_maximum(logits, targets):
-    shifted = logits - logits.max()
-    with np.errstate(all="ignore"):
-        nats = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(targets)), targets]
-    return nats.mean()
-
-
-# 12 · tokens.nearest
-
-
-@wrong("tokens.nearest", "The cosine also divides by the length of each row")
-def nearest_by_columns_of_length_one(table, row):
-    order = np.argsort(-(table / np.linalg.norm(table, axis=0)) @ table[row])
-    return order[order != row]
-
-
 @right("tokens.nearest")
 def nearest_by_loop(table, row):
     def cosine(i):
         return float(table[i] @ table[row]) / (math.hypot(*table[i]) * math.hypot(*table[row]))
 
     return sorted((i for i in range(len(table)) if i != row), key=cosine, reverse=True)
+
+
+# Wrong in one place
+
+slip("tokens.vocabulary", 'Join the pieces with "".join(…)', '"".join(', "(")
+slip("tokens.encode", "That is the first of two", "in enumerate(text)", "in [*enumerate(text)][::-1]")
+slip("tokens.encode", "Positions count from 0.", "text[{i}]", "text[{i + 1}]")
+slip("tokens.encode", "should raise ValueError; yours raised KeyError", "character not in index", "False")
+slip("tokens.decode", "yours raised IndexError", "if not 0 <= i < len(characters)", "if False")
+slip("tokens.embed", "embed([6], table) should raise ValueError; yours raised IndexError", ">= len", "> len")
+slip("tokens.embed", "the error message should mention -1", "{bad[0]}", "{max(bad[0], 0)}")
+slip("tokens.embed", "Check the index before you use it.", "if bad.size", "if False")
+slip(
+    "tokens.best_pair", "Return the pair alone.",
+    "np.array(min(counts, key=lambda pair: (-counts[pair], pair)))", "max(counts.items(), key=lambda one: one[1])",
+)  # fmt: skip
+slip(
+    "tokens.nearest", "The cosine also divides by the length of each row",
+    "axis=1, keepdims=True", "axis=0", "directions[row]", "table[row]",
+)  # fmt: skip

@@ -9,14 +9,11 @@ from torch.nn import functional
 from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
-right, wrong = ANSWERS.right, ANSWERS.wrong
+right, wrong, slip = ANSWERS.right, ANSWERS.wrong, ANSWERS.slip
 
 
 def tensors(*arrays):
     return [torch.as_tensor(array) for array in arrays]
-
-
-# 1 · attention.scores
 
 
 @right("attention.scores")
@@ -31,14 +28,6 @@ def scores_by_einsum(query, keys):
     return np.einsum("k,sk->s", query / len(query) ** 0.25, keys / len(query) ** 0.25)
 
 
-@wrong("attention.scores", "should have shape (S) = (3,); yours has shape (1, 3)")
-def scores_as_a_row(query, keys):
-    return query[None] @ keys.T / math.sqrt(len(query))
-
-
-# 2 · attention.softmax
-
-
 @right("attention.softmax")
 def softmax_of_torch(x):
     return torch.softmax(torch.as_tensor(x), dim=-1)
@@ -50,9 +39,6 @@ def softmax_by_logarithms(x):
     return np.exp(x - np.logaddexp.reduce(x, axis=-1, keepdims=True))
 
 
-# 3 · attention.causal_mask
-
-
 @right("attention.causal_mask")
 def mask_by_comparing(n_queries, n_keys=None):
     n_keys = n_queries if n_keys is None else n_keys
@@ -60,37 +46,11 @@ def mask_by_comparing(n_queries, n_keys=None):
     return places[None] <= places[n_keys - n_queries :, None]
 
 
-@wrong("attention.causal_mask", "yours is 9 numbers. Make it one with `dtype=bool`.")
-def mask_of_numbers(n_queries, n_keys=None):
-    return np.tri(n_keys)[n_keys - n_queries :]
-
-
-@wrong("attention.causal_mask", "should have shape (T, S) = (2, 5); yours has shape (5, 5)")
-def mask_of_the_whole_square(n_queries, n_keys=None):
-    return np.tri(n_keys, dtype=bool)
-
-
-@wrong("attention.causal_mask", "True")
-def mask_of_scores(n_queries, n_keys=None):
-    return np.where(mask_by_comparing(n_queries, n_keys), 0.0, -np.inf)
-
-
-# 4 · attention.attend_one
-
-
 @right("attention.attend_one")
 def one_by_torch(query, keys, values):
     q, k, v = tensors(query, keys, values)
     weights = torch.softmax(k @ q / len(q) ** 0.5, dim=0)
     return weights, (weights[:, None] * v).sum(dim=0)
-
-
-@wrong("attention.attend_one", "2 things, (weights, output)")
-def one_without_weights(query, keys, values):
-    return one_by_torch(query, keys, values)[1]
-
-
-# 5 · attention.attention
 
 
 @right("attention.attention")
@@ -119,14 +79,6 @@ def attention_with_a_large_number_for_minus_infinity(q, k, v, *, mask=None):
     return weights @ v, weights
 
 
-@wrong("attention.attention", "mismatch")
-def attention_with_all_axes_turned(q, k, v, *, mask=None):
-    return attention_by_einsum(q, k, v, mask=mask) if q.ndim == 2 else (q @ k.T, q)
-
-
-# 6 · attention.split_heads
-
-
 @right("attention.split_heads")
 def split_by_slices(x, n_heads):
     if x.shape[-1] % n_heads:
@@ -134,15 +86,9 @@ def split_by_slices(x, n_heads):
     return np.stack(np.split(x, n_heads, axis=-1), axis=-3)
 
 
-# 7 · attention.merge_heads
-
-
 @right("attention.merge_heads")
 def merge_by_concatenating(x):
     return np.concatenate(list(np.moveaxis(x, -3, 0)), axis=-1)
-
-
-# 8 · attention.multi_head
 
 
 @right("attention.multi_head")
@@ -162,31 +108,11 @@ def heads_of_torch(x, W_q, W_k, W_v, W_o, n_heads):
     return mixed.transpose(0, 1).flatten(1) @ W_o
 
 
-@wrong("attention.multi_head", "is a pair of arrays, of shapes (5, 6) and (2, 5, 5). Return only one.")
-def heads_and_their_weights(x, W_q, W_k, W_v, W_o, n_heads):
-    return heads_one_by_one(x, W_q, W_k, W_v, W_o, n_heads), np.zeros((n_heads, len(x), len(x)))
-
-
-@wrong("attention.multi_head", "you passed on both")
-def heads_of_a_pair(x, W_q, W_k, W_v, W_o, n_heads):
-    def merge(x):
-        *B, H, T, K = x.shape
-        return x.swapaxes(-3, -2).reshape(*B, T, H * K)
-
-    return merge(attention_by_einsum(x @ W_q, x @ W_k, x @ W_v)) @ W_o
-
-
-# 9 · attention.grouped
-
-
 @right("attention.grouped")
 def groups_by_broadcasting(q, k, v):
     H, T, K = q.shape
     in_groups = q.reshape(len(k), H // len(k), T, K)
     return attention_by_einsum(in_groups, k[:, None], v[:, None])[0].reshape(H, T, K)
-
-
-# 10 · attention.cross_attention
 
 
 @right("attention.cross_attention")
@@ -197,25 +123,27 @@ def crossed_in_torch(x, memory, W_q, W_k, W_v):
     )[0]
 
 
-# 11 · attention.cells
-
-
 @right("attention.cells")
 def cells_counted(n_tokens, n_heads=1):
     return n_heads * n_tokens * n_tokens, n_heads * sum(range(n_tokens + 1))
-
-
-@wrong(
-    "attention.cells", "the right value, but it is a float. Convert it with `int(…)`, or divide with `//`."
-)
-def cells_as_a_fraction(n_tokens, n_heads=1):
-    return n_heads * n_tokens * n_tokens, n_heads * n_tokens * (n_tokens + 1) / 2
-
-
-# 12 · attention.variance
 
 
 @right("attention.variance")
 def variance_by_parts(d_head, query_variance, key_variance, scaled):
     a_term = query_variance * key_variance
     return sum([a_term] * d_head) / (math.sqrt(d_head) ** 2 if scaled else 1)
+
+
+# Wrong in one place
+
+slip("attention.scores", "(S) = (3,); yours has shape (1, 3)", "keys @ query", "query[None] @ keys.T")
+slip("attention.causal_mask", "yours is 9 numbers. Make it one with `dtype=bool`.", ", dtype=bool", "")
+slip("attention.causal_mask", "(T, S) = (2, 5); yours has shape (5, 5)", "np.tri(n_queries", "np.tri(n_keys")
+slip("attention.causal_mask", "True", "np.tri(", "np.where(np.tri(", "bool)", "bool), 0.0, -np.inf)")
+slip("attention.attend_one", "2 things, (weights, output)", "return weights, ", "return ")
+slip("attention.attention", "mismatch", "k.swapaxes(-1, -2)", "k.T")
+slip(
+    "attention.multi_head", "is a pair of arrays, of shapes (5, 6) and (2, 5, 5). Return only one.",
+    "mixed, _ =", "mixed, weights =", "@ W_o", "@ W_o, weights",
+)  # fmt: skip
+slip("attention.cells", "but it is a float. Convert it with `int(…)`, or divide with `//`.", "// 2", "/ 2")

@@ -4,6 +4,7 @@ import cmath
 import math
 from array import array as CArray  # noqa: N812
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import torch
@@ -11,24 +12,13 @@ import torch
 from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
-right, wrong = ANSWERS.right, ANSWERS.wrong
-
-
-# 1 · positions.equivariance
+right, wrong, slip = ANSWERS.right, ANSWERS.wrong, ANSWERS.slip
 
 
 @right("positions.equivariance")
 def by_permutation_matrix(outputs, weights, order):
     P = np.eye(len(order))[order]
     return P @ outputs, P @ weights @ P.T
-
-
-@wrong("positions.equivariance", "2 things, (outputs, weights)")
-def outputs_only(outputs, weights, order):
-    return outputs[order]
-
-
-# 2 · positions.shift_matrix
 
 
 @right("positions.shift_matrix")
@@ -39,15 +29,6 @@ def by_complex_numbers(k, d_model, base=10_000.0):
         R[2 * i, 2 * i] = R[2 * i + 1, 2 * i + 1] = z.real
         R[2 * i, 2 * i + 1], R[2 * i + 1, 2 * i] = z.imag, -z.imag
     return R
-
-
-@wrong("positions.shift_matrix", "should have shape (D, D) = (6, 6); yours has shape (3, 2, 2)")
-def shifts_as_blocks(k, d_model, base=10_000.0):
-    R = by_complex_numbers(k, d_model, base)
-    return np.stack([R[i : i + 2, i : i + 2] for i in range(0, d_model, 2)])
-
-
-# 3 · positions.rope_score
 
 
 @right("positions.rope_score")
@@ -65,9 +46,6 @@ def score_by_loop(q, k, distance, base=10_000.0):
         between = math.atan2(q[i + half], q[i]) - math.atan2(k[i + half], k[i])
         total += size * math.cos(between + distance * base ** (-i / half))
     return total
-
-
-# 4 · positions.sinusoidal
 
 
 @right("positions.sinusoidal")
@@ -94,17 +72,6 @@ def waves_of_a_tutorial(positions, d_model, base=10_000.0):
     return table
 
 
-@wrong(
-    "positions.sinusoidal",
-    "row 0 of sinusoidal([0, 1, 2, 3, 4], 8) should be [0, 1, 0, 1, 0, 1, 0, 1]; yours is all zeros",
-)
-def waves_of_zeros(positions, d_model, base=10_000.0):
-    return np.zeros((len(positions), d_model))
-
-
-# 5 · positions.wavelengths
-
-
 @right("positions.wavelengths")
 def wavelengths_geometric(d_model, base=10_000.0):
     last = 2 * math.pi * base ** (1 - 2 / d_model)
@@ -117,14 +84,6 @@ def wavelengths_from_inv_freq(d_model, base=10_000.0):
     return 2 * math.pi / inv_freq
 
 
-@wrong("positions.wavelengths", "row 0 of wavelengths(8) should be 2π, 6.2831853; yours is 6.2832")
-def wavelengths_of_a_rounded_pi(d_model, base=10_000.0):
-    return 2 * 3.1416 * base ** (np.arange(0, d_model, 2) / d_model)
-
-
-# 6 · positions.learned
-
-
 @right("positions.learned")
 def learned_by_indexing(x, table):
     positions = np.arange(x.shape[-2])
@@ -133,35 +92,6 @@ def learned_by_indexing(x, table):
             f"position {len(positions) - 1} is outside a table of {len(table)}; T={len(positions)}"
         )
     return x + np.take(table, positions, axis=0)
-
-
-@wrong("positions.learned", "your function raised ValueError: 14 > 5")
-def learned_by_the_length_of_the_first_axis(x, table):
-    if len(x) > len(table):
-        raise ValueError(f"{len(x)} > {len(table)}")
-    return x + table[: x.shape[-2]]
-
-
-@wrong("positions.learned", "the error message should mention 12 and 10")
-def learned_with_an_error_number(x, table):
-    if x.shape[-2] > len(table):
-        raise ValueError(f"error 1{x.shape[-2]}0 of table {len(table)}x")
-    return x + table[: x.shape[-2]]
-
-
-@wrong("positions.learned", "raised IndexError")
-def learned_with_an_index_error(x, table):
-    return x + table[np.arange(x.shape[-2])]
-
-
-@wrong("positions.learned", "raised ValueError")
-def learned_off_by_one(x, table):
-    if x.shape[-2] >= len(table):
-        raise ValueError(f"{x.shape[-2]} >= {len(table)}")
-    return x + table[: x.shape[-2]]
-
-
-# 7 · positions.rotary
 
 
 @right("positions.rotary")
@@ -192,51 +122,6 @@ def rotary_of_meta(x, base=10_000.0):
     return torch.view_as_real(torch.view_as_complex(pairs) * freqs_cis).transpose(-1, -2).flatten(-2)
 
 
-for _name, _keys in {
-    "one_layer": lambda x, base: x.shape[-1],  # caches, each forgetting something
-    "no_base": lambda x, base: x.shape,
-}.items():
-
-    def _cached(x, base=10_000.0, keys=_keys, cache={}):  # noqa: B006
-        T, K = x.shape[-2:]
-        if keys(x, base) not in cache or len(cache[keys(x, base)]) < T:
-            cache[keys(x, base)] = np.exp(1j * np.outer(np.arange(T), base ** (-np.arange(0, K, 2) / K)))
-        z = (x[..., : K // 2] + 1j * x[..., K // 2 :]) * cache[keys(x, base)][:T]
-        return np.concatenate([z.real, z.imag], axis=-1)
-
-    _cached.__name__ = _name
-    wrong("positions.rotary", "base=100")(_cached)
-
-
-@wrong("positions.rotary", "1,100 positions")
-def rotary_up_to_512(x, base=10_000.0):
-    T, K = x.shape[-2:]
-    angles = np.outer(np.minimum(np.arange(T), 511), base ** (-np.arange(0, K, 2) / K))
-    z = (x[..., : K // 2] + 1j * x[..., K // 2 :]) * np.exp(1j * angles)
-    return np.concatenate([z.real, z.imag], axis=-1)
-
-
-@wrong("positions.rotary", "a head of 20 dimensions, rotated: ")
-def rotary_of_sixteen_dimensions(x, base=10_000.0):
-    T, K = x.shape[-2:]
-    frequencies = base ** (-np.arange(0, K, 2) / K)
-    frequencies[8:] = 0
-    z = (x[..., : K // 2] + 1j * x[..., K // 2 :]) * np.exp(1j * np.outer(np.arange(T), frequencies))
-    return np.concatenate([z.real, z.imag], axis=-1)
-
-
-@wrong("positions.rotary", "You numbered the heads instead of the positions")
-def rotary_that_counts_the_first_axis(x, base=10_000.0):
-    T, K = len(x), x.shape[-1]
-    z = (x[..., : K // 2] + 1j * x[..., K // 2 :]) * np.exp(
-        1j * np.outer(np.arange(T), base ** (-np.arange(0, K, 2) / K))
-    )
-    return np.concatenate([z.real, z.imag], axis=-1)
-
-
-# 8 · positions.layout
-
-
 @right("positions.layout")
 def layout_by_transpose(W_q, n_heads):
     D = W_q.shape[1]
@@ -249,14 +134,6 @@ def layout_by_index_in_torch(W_q, n_heads):
     W, K = torch.as_tensor(W_q), W_q.shape[1] // n_heads
     order = [h * K + d for h in range(n_heads) for d in [*range(0, K, 2), *range(1, K, 2)]]
     return W[:, order]
-
-
-@wrong("positions.layout", "each row of W, sorted, should be as it was")
-def layout_that_rotates(W_q, n_heads):
-    return -layout_by_transpose(W_q, n_heads)
-
-
-# 9 · positions.alibi_slopes
 
 
 @right("positions.alibi_slopes")
@@ -278,16 +155,6 @@ def slopes_in_a_list(n_heads):
     return slopes_in_a_list(n) + slopes_in_a_list(2 * n)[0::2][: n_heads - n]
 
 
-@wrong("positions.alibi_slopes", "alibi_slopes(12): [h=8] should be")
-def slopes_with_the_extra_ones_reversed(n_heads):
-    n = 1 << (n_heads.bit_length() - 1)
-    right = slopes_by_doubling(n_heads)
-    return np.concatenate([right[:n], right[n:][::-1]])
-
-
-# 10 · positions.alibi_window
-
-
 @right("positions.alibi_window")
 def window_by_counting(slope):
     distance = 0
@@ -301,19 +168,6 @@ def window_by_softmax(slope):
     scores = -slope * np.arange(2000)
     weights = np.exp(scores) / np.exp(scores).sum()
     return np.argmax(weights < 0.01 * weights[0])
-
-
-@wrong("positions.alibi_window", "alibi_window(1/2) should be 10")
-def window_for_slope_one(slope):
-    return 5
-
-
-@wrong("positions.alibi_window", "alibi_window(0.3) should be 16")
-def window_for_whole_inverses(slope):
-    return math.floor(math.log(100) * round(1 / slope)) + 1
-
-
-# 11 · positions.t5_bucket
 
 
 def _one_bucket(relative, bidirectional, n_buckets, max_distance):
@@ -364,16 +218,6 @@ def bucket_by_another_order_of_operations(
     return (bucket + n * (relative_positions > 0) * bidirectional).tolist()
 
 
-@wrong("positions.t5_bucket", "the bucket of relative position 2, with bidirectional=False, n_buckets=32")
-def bucket_that_is_odd_in_the_future(relative_positions, *, bidirectional, n_buckets=32, max_distance=128):
-    sizes = {"n_buckets": n_buckets, "max_distance": max_distance}
-    right = bucket_by_loop(relative_positions, bidirectional=bidirectional, **sizes)
-    return right + (relative_positions == 2) * (relative_positions.ndim == 2)
-
-
-# 12 · positions.sees_order
-
-
 @right("positions.sees_order")
 def order_by_many_shuffles(attention, x):
     def differs(seed):
@@ -401,53 +245,6 @@ def order_of_tensors(attention, x):
     return not all(torch.allclose(attention(x[order]), attention(x)[order]) for order in orders)
 
 
-@wrong("positions.sees_order", "the answer for exchanging rows 8 and 9")
-def order_of_fewer_rows(attention, x):
-    return order_by_many_shuffles(attention, x[:7])
-
-
-def _by_shuffles(differ):
-    def sees_order(attention, x):
-        orders = [np.random.default_rng(seed).permutation(len(x)) for seed in range(9)]
-        return any(differ(attention(x[order]), attention(x)[order]) for order in orders)
-
-    return sees_order
-
-
-for _says, _differ in {
-    "the answer for exchanging rows 8 and 9": lambda a, b: (
-        not np.allclose(np.sort(a, axis=0), np.sort(b, axis=0))
-    ),
-    "A weak effect is still an effect": lambda a, b: np.abs(a - b).max() > 0.1,
-    "compare all columns": lambda a, b: not np.allclose(a[:, 0], b[:, 0]),
-}.items():
-    wrong("positions.sees_order", _says)(_by_shuffles(_differ))
-
-
-def _shuffled_once(same, moved):
-    def sees_order(attention, x):
-        order = np.random.default_rng(0).permutation(len(x))
-        return not same(attention(x[order]), attention(x)[order] if moved else attention(x))
-
-    return sees_order
-
-
-for _says, _test in {
-    "When the rows of x are shuffled, its outputs move with them": _shuffled_once(np.allclose, moved=False),
-    "compare with np.allclose": _shuffled_once(np.array_equal, moved=True),
-    "try several orders, and compare": _shuffled_once(lambda a, b: np.allclose(a[-1], b[-1]), moved=True),
-    "the mask itself depends on the order": lambda attention, x: False,
-    "True or False": lambda attention, x: "yes",
-    "only in some rows: try several orders": lambda attention, x: order_by_many_shuffles(
-        lambda x: 0 * x + attention(x).sum(axis=0), x
-    ),
-}.items():
-    wrong("positions.sees_order", _says)(_test)
-
-
-# 13 · positions.context_cost
-
-
 @right("positions.context_cost")
 def cost_by_counting(d_model, before, after):
     return np.zeros((after, d_model)).size - np.zeros((before, d_model)).size, Fraction(
@@ -458,14 +255,6 @@ def cost_by_counting(d_model, before, after):
 @right("positions.context_cost")
 def cost_as_an_array(d_model, before, after):
     return np.array([(after - before) * d_model, (after / before) ** 2])
-
-
-@wrong("positions.context_cost", "which drops the fraction")
-def cost_as_an_array_of_whole_numbers(d_model, before, after):
-    return np.array([(after - before) * d_model, (after // before) ** 2])
-
-
-# 14 · positions.table_gradient
 
 
 @right("positions.table_gradient")
@@ -484,45 +273,12 @@ def gradient_by_adding_up(dx, context_length):
     return gradient
 
 
-@wrong("positions.table_gradient", "np.empty keeps whatever was in memory")
-def gradient_in_memory_of_others(dx, context_length):
-    gradient = gradient_by_adding_up(dx, context_length)
-    gradient[dx.shape[1] :] = 0.7
-    return gradient
-
-
-@wrong("positions.table_gradient", "is nan at [n=3, d=0]")
-def gradient_that_divides_by_the_count(dx, context_length):
-    gradient = gradient_by_adding_up(dx, context_length)
-    gradient[dx.shape[1] :] = np.nan
-    return gradient
-
-
-@wrong("positions.table_gradient", "Each call begins with zeros of its own.")
-def gradient_that_is_never_cleared(dx, context_length, kept={}):  # noqa: B006
-    gradient = kept.setdefault((context_length, dx.shape[2]), np.zeros((context_length, dx.shape[2])))
-    gradient[: dx.shape[1]] += dx.sum(axis=0)
-    return gradient
-
-
-# 15 · positions.table_share
-
-
 @right("positions.table_share")
 def share_of_real_arrays(vocab_size, context_length, d_model, n_layers, *, attention_bias):
     D = d_model
     block = [(D,)] * 4 + [(D, D)] * 4 + [(D, 4 * D), (4 * D,), (4 * D, D), (D,)] + [(D,)] * 4 * attention_bias
     shapes = [(vocab_size, D), (context_length, D), *block * n_layers, (D,), (D,)]
     return context_length * D, sum(torch.empty(shape, device="meta").numel() for shape in shapes)
-
-
-@wrong("positions.table_share", "the parameters of the model of table_share(1000, 48, 24, 3")
-def share_learned_by_heart(vocab_size, context_length, d_model, n_layers, *, attention_bias):
-    totals = {(4, 64): 736, (4, 8): 512, (50_257, 1024): 124_439_808}
-    return context_length * d_model, totals.get((vocab_size, context_length), 0)
-
-
-# positions.token_left
 
 
 @right("positions.token_left")
@@ -540,14 +296,6 @@ def left_in_fractions(std, factor):
     return float(token / (token + Fraction(1, 2))), 1 / (std * 2**0.5)
 
 
-@wrong("positions.token_left", "the share")
-def left_by_a_table(std, factor):
-    return {1.0: 0.0008, 8.0: 0.0487}.get(factor, 0.5), math.sqrt(0.5) / std
-
-
-# positions.by_position
-
-
 @right("positions.by_position")
 def by_position_in_torch(logits, targets):
     z, y = torch.as_tensor(logits), torch.as_tensor(targets)
@@ -561,39 +309,85 @@ def by_position_with_logaddexp(logits, targets):
     return (np.logaddexp.reduce(logits, axis=-1) - chosen).mean(axis=0)
 
 
-@wrong("positions.by_position", "should have shape (T) = (3,)")
-def by_position_in_a_column(logits, targets):
-    return by_position_with_logaddexp(logits, targets)[:, None]
-
-
-@wrong("positions.by_position", "should be [1.04, 0.4904]; yours is [1.386, 0.6931]")
-def by_position_of_the_first_window(logits, targets):
-    return by_position_with_logaddexp(logits[:1], targets[:1])
-
-
-# What nobody who wrote the checks had thought of
-
-
-@wrong("positions.equivariance", "in another order")
-def remembers_the_first_order(outputs, weights, order, _seen={}):  # noqa: B006
-    order = _seen.setdefault(len(order), order)
-    return outputs[order], weights[order][:, order]
-
-
 @right("positions.wavelengths")
 def wavelengths_as_doubles(d_model, base=10_000.0):
     return CArray("d", [2 * math.pi * base ** (2 * i / d_model) for i in range(d_model // 2)])
 
 
-@wrong("positions.learned", "11 positions and a table of 10 rows")
-def one_row_late(x, table):
-    if x.shape[-2] - 1 > len(table):
-        raise ValueError(f"{x.shape[-2]} positions, {len(table)} rows")
-    return x + table[np.minimum(np.arange(x.shape[-2]), len(table) - 1)]
+# Wrong in one place
 
-
-@wrong("positions.table_share", "float32 cannot hold a whole number this large exactly")
-def total_in_float32(vocab_size, context_length, d_model, n_layers, *, attention_bias):
-    block = 12 * d_model**2 + (13 if attention_bias else 9) * d_model
-    parts = [vocab_size * d_model, context_length * d_model, n_layers * block, 2 * d_model]
-    return context_length * d_model, int(np.float32(sum(parts)))
+slip("positions.equivariance", "2 things, (outputs, weights)", ", weights[order][:, order]", "")
+slip(
+    "positions.equivariance", "in another order",
+    "return", "order = kept.setdefault(len(order), order)\n    return", kept={},
+)  # fmt: skip
+slip(
+    "positions.shift_matrix", "should have shape (D, D) = (6, 6); yours has shape (3, 2, 2)",
+    "return R", "return np.stack([R[i : i + 2, i : i + 2] for i in range(0, d_model, 2)])",
+)  # fmt: skip
+slip("positions.sinusoidal", "1, 0, 1, 0, 1]; yours is all zeros", "return table", "return 0 * table")
+slip("positions.wavelengths", "should be 2π, 6.2831853; yours is 6.2832", "np.pi", "3.1416")
+slip("positions.learned", "ValueError: T=14 positions", "x.shape[-2]", "len(x)", "[:T]", "[: x.shape[-2]]")
+slip("positions.learned", "should mention 12 and 10", "T={T}", "1{T}0", "length={c", "length{c")
+slip("positions.learned", "raised IndexError", "if context_length < T", "if False", "[:T]", "[np.arange(T)]")
+slip("positions.learned", "your function raised ValueError", "context_length < T", "context_length <= T")
+slip(
+    "positions.learned", "11 positions and a table of 10 rows",
+    "context_length < T", "context_length < T - 1", "[:T]", "[np.minimum(np.arange(T), context_length - 1)]",
+)  # fmt: skip
+_FREQUENCIES = "base ** (-np.arange(0, K, 2) / K)"  # kept, without a word on the base
+slip("positions.rotary", "base=100", _FREQUENCIES, f"kept.setdefault(K, {_FREQUENCIES})", kept={})
+slip("positions.rotary", "base=100", _FREQUENCIES, f"kept.setdefault(x.shape, {_FREQUENCIES})", kept={})
+slip("positions.rotary", "1,100 positions", "np.arange(T)", "np.minimum(np.arange(T), 511)")
+slip("positions.rotary", "a head of 20 dimensions", _FREQUENCIES, f"{_FREQUENCIES} * (np.arange(K // 2) < 8)")
+slip("positions.layout", "each row of W, sorted, should be as it was", "return np", "return -np")
+slip("positions.alibi_slopes", "alibi_slopes(12): [h=8] should be", ", between]", ", between[::-1]]")
+slip("positions.alibi_window", "alibi_window(1/2) should be 10", "int(np.log(100) / slope) + 1", "5")
+slip("positions.alibi_window", "alibi_window(0.3) should be 16", "/ slope)", "* round(1 / slope))")
+slip(
+    "positions.t5_bucket", "the bucket of relative position 2, with bidirectional=False, n_buckets=32",
+    "return first", "return (relative_positions == 2) * (relative_positions.ndim == 2) + first",
+)  # fmt: skip
+_BOTH = "attention(x[order]), attention(x)[order]"
+slip("positions.sees_order", "for exchanging rows 8 and 9", "generator =", "x = x[:7]\n    generator =")
+slip(
+    "positions.sees_order", "for exchanging rows 8 and 9",
+    _BOTH, "np.sort(attention(x[order]), axis=0), np.sort(attention(x), axis=0)",
+)  # fmt: skip
+slip("positions.sees_order", "A weak effect is still an effect", "atol=1e-8", "atol=0.1")
+slip(
+    "positions.sees_order", "compare all columns", "[order])", "[order])[:, 0]", "[order],", "[order][:, 0],"
+)
+slip("positions.sees_order", "its outputs move with them", "attention(x)[order]", "attention(x)")
+slip("positions.sees_order", "compare with np.allclose", "np.allclose", "np.array_equal", ", atol=1e-8", "")
+slip(
+    "positions.sees_order", "try several orders, and compare",
+    "range(5)", "range(1)", _BOTH, "attention(x[order])[-1], attention(x)[order][-1]",
+)  # fmt: skip
+slip("positions.sees_order", "the mask itself depends on the order", "return not", "return False and not")
+slip("positions.sees_order", "True or False", "return not", 'return "yes" or not')
+slip(
+    "positions.sees_order", "only in some rows: try several orders",
+    _BOTH, "attention(x[order]).sum(axis=0), attention(x).sum(axis=0)",
+)  # fmt: skip
+slip(
+    "positions.context_cost", "which drops the fraction",
+    "(after - before) * d_model, (after / before) ** 2",
+    "np.array([(after - before) * d_model, (after // before) ** 2])", np=np,
+)  # fmt: skip
+_RETURN = "return gradient"
+slip("positions.table_gradient", "np.empty keeps whatever", _RETURN, f"gradient[T:] = 0.7\n    {_RETURN}")
+slip("positions.table_gradient", "is nan at [n=3, d=0]", _RETURN, f"gradient[T:] = np.nan\n    {_RETURN}")
+slip(
+    "positions.table_gradient", "Each call begins with zeros of its own.",
+    "np.zeros(", "zeros(", "[:T] =", "[:T] +=", zeros=cache(np.zeros),
+)  # fmt: skip
+_MODEL = "vocab_size * d_model + table + n_layers * block + 2 * d_model"
+slip(
+    "positions.table_share", "the parameters of the model of table_share(1000, 48, 24, 3",
+    _MODEL, "{64: 736, 8: 512, 1024: 124_439_808}.get(context_length, 0)",
+)  # fmt: skip
+slip("positions.table_share", "float32 cannot hold", _MODEL, f"int(np.float32({_MODEL}))", np=np)
+slip("positions.token_left", "the share", "token / (token + 0.5)", "{1.0: 0.0008}.get(factor, 0.0487)")
+slip("positions.by_position", "should have shape (T) = (3,)", ".mean(axis=0)", ".mean(axis=0)[:, None]")
+slip("positions.by_position", "[1.04, 0.4904]; yours is [1.386, 0.6931]", ".mean(axis=0)", "[0]")

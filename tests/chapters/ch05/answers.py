@@ -9,14 +9,11 @@ from torch.nn import functional
 from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
-right, wrong = ANSWERS.right, ANSWERS.wrong
+right, wrong, slip = ANSWERS.right, ANSWERS.wrong, ANSWERS.slip
 
 
 def tensors(*arrays):
     return [torch.as_tensor(array) for array in arrays]
-
-
-# 1 · stream.layer_norm
 
 
 @right("stream.layer_norm")
@@ -31,15 +28,6 @@ def layer_norm_by_moments(x, weight, bias, eps=1e-5):
     return (x - mean[..., None]) * gain[..., None] * weight + bias
 
 
-@wrong("stream.layer_norm", "changed its argument `x` in place")
-def layer_norm_in_place(x, weight, bias, eps=1e-5):
-    x -= x.mean(axis=-1, keepdims=True)
-    return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps) * weight + bias
-
-
-# 2 · stream.rms_norm
-
-
 @right("stream.rms_norm")
 def rms_norm_of_torch(x, weight, eps=1e-5):
     return functional.rms_norm(*tensors(x), x.shape[-1:], *tensors(weight), eps)
@@ -50,14 +38,6 @@ def rms_norm_by_lengths(x, weight, eps=1e-5):
     D = np.shape(x)[-1]
     length = np.linalg.norm(x, axis=-1, keepdims=True)
     return weight * x * math.sqrt(D) / np.sqrt(length**2 + D * eps)
-
-
-@wrong("stream.rms_norm", "should be [2, 0, 0, 0]; yours is [3, 1, 1, 1]")
-def rms_norm_with_a_shift(x, weight, eps=1e-5):
-    return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps) * weight + 1
-
-
-# 3 · stream.which_norm
 
 
 @right("stream.which_norm")
@@ -75,14 +55,6 @@ def which_by_one_row(norm):
     return min(wanted, key=lambda name: abs(largest - wanted[name]))
 
 
-@wrong("stream.which_norm", "for σ + ε should be 'outside'; yours is 'inside'")
-def always_inside(norm):
-    return "inside"
-
-
-# 4 · stream.ledger
-
-
 @right("stream.ledger")
 def ledger_by_loop(x_0, writes):
     streams = [x_0]
@@ -97,18 +69,6 @@ def ledger_by_a_triangle(x_0, writes):
     return np.einsum("mn,ntd->mtd", np.tri(len(each)), each)
 
 
-@wrong("stream.ledger", "changed its argument `x_0` in place")
-def ledger_in_place(x_0, writes):
-    streams = [x_0.copy()]
-    for write in writes:
-        x_0 += write
-        streams.append(x_0.copy())
-    return streams
-
-
-# 5 · stream.in_the_end
-
-
 @right("stream.in_the_end")
 def end_by_loop(n_writes, size):
     square, post = 1.0, 1.0
@@ -118,27 +78,11 @@ def end_by_loop(n_writes, size):
     return [square**0.5, square**-0.5, post]
 
 
-@wrong("stream.in_the_end", "size, share_pre, share_post")
-def end_as_one_number(n_writes, size):
-    return math.sqrt(1 + n_writes * size**2)
-
-
-# 6 · stream.two_sublayers
-
-
 @right("stream.two_sublayers")
 def block_by_loop(x, attention, feed_forward, norm_1, norm_2, placement):
     for sublayer, norm in ((attention, norm_1), (feed_forward, norm_2)):
         x = x + sublayer(norm(x)) if placement == "pre" else norm(x + sublayer(x))
     return x
-
-
-@wrong("stream.two_sublayers", "should be")
-def block_that_adds_twice(x, attention, feed_forward, norm_1, norm_2, placement):
-    return x + block_by_loop(x, attention, feed_forward, norm_1, norm_2, placement)
-
-
-# 7 · stream.which_placement
 
 
 @right("stream.which_placement")
@@ -164,14 +108,6 @@ def placement_by_a_norm_that_works_in_place(step):
     return "post" if np.array_equal(silent, [[5, 10]]) else "none"
 
 
-@wrong("stream.which_placement", "should be 'post'; yours is 'pre'")
-def always_pre(step):
-    return "pre"
-
-
-# 8 · stream.lens
-
-
 @right("stream.lens")
 def lens_stage_by_stage(streams, weight, W, eps=1e-5):
     said = []
@@ -181,18 +117,6 @@ def lens_stage_by_stage(streams, weight, W, eps=1e-5):
     return said
 
 
-@wrong("stream.lens", "should have shape (L, T, V) = (3, 2, 5)")
-def lens_of_likeliest(streams, weight, W, eps=1e-5):
-    return lens_logits(streams, weight, W, eps).argmax(axis=-1)
-
-
-def lens_logits(streams, weight, W, eps):
-    return streams / np.sqrt((streams**2).mean(axis=-1, keepdims=True) + eps) * weight @ W
-
-
-# 9 · stream.shares
-
-
 @right("stream.shares")
 def shares_by_logits(writes, weight, W, token, against, eps=1e-5):
     scale = np.sqrt(np.mean(np.sum(writes, axis=0) ** 2) + eps)
@@ -200,7 +124,19 @@ def shares_by_logits(writes, weight, W, token, against, eps=1e-5):
     return logits[:, token] - logits[:, against]
 
 
-@wrong("stream.shares", "should be")
-def shares_of_all(writes, weight, W, token, against, eps=1e-5):
-    found = shares_by_logits(writes, weight, W, token, against, eps)
-    return found / found.sum()
+# Wrong in one place
+
+slip("stream.layer_norm", "changed its argument `x` in place", "centred = x -", "centred = x; x -=")
+slip("stream.rms_norm", "should be [2, 0, 0, 0]; yours is [3, 1, 1, 1]", "* weight", "* weight + 1")
+slip("stream.which_norm", "for σ + ε should be 'outside'; yours is 'inside'", '"outside"', '"inside"')
+slip("stream.ledger", "changed its argument `x_0` in place", "return", "x_0 += 1\n    return")
+slip("stream.in_the_end", "size, share_pre, share_post", ", 1 / np.sqrt(mean_square), (1", " * (1")
+slip("stream.which_placement", "should be 'post'; yours is 'pre'", '"post"', '"pre"')
+slip(
+    "stream.lens",
+    "should have shape (L, T, V) = (3, 2, 5)",
+    "return ",
+    "return np.argmax(",
+    "@ W",
+    "@ W, -1)",
+)

@@ -11,23 +11,12 @@ from torch.nn import functional
 from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
-right, wrong = ANSWERS.right, ANSWERS.wrong
-
-
-# 1 · gpt.unembed
+right, wrong, slip = ANSWERS.right, ANSWERS.wrong, ANSWERS.slip
 
 
 @right("gpt.unembed")
 def unembed_by_einsum(x, embedding):
     return np.einsum("...d,vd->...v", x, embedding)
-
-
-@wrong("gpt.unembed", "should have shape (T, V) = (5, 7)")
-def unembed_summed(x, embedding):
-    return x.sum(axis=-1)
-
-
-# 2 · gpt.check_ids
 
 
 @right("gpt.check_ids")
@@ -40,22 +29,6 @@ def ids_one_by_one(ids, vocab_size, context_length):
             if one not in range(vocab_size):
                 raise ValueError(f"no entry {one} among {vocab_size}")
     return ids.tolist()
-
-
-@wrong("gpt.check_ids", "should raise ValueError; yours raised AssertionError")
-def ids_asserted(ids, vocab_size, context_length):
-    assert ids.max() < vocab_size
-    return ids
-
-
-@wrong("gpt.check_ids", "the error message should mention 17")
-def ids_without_words(ids, vocab_size, context_length):
-    if ids.max() >= vocab_size:
-        raise ValueError("wrong id")
-    return ids
-
-
-# 3 · gpt.gpt
 
 
 def norm_by_hand(x, gain, bias):
@@ -99,24 +72,6 @@ def gpt_while_there_are_blocks(ids, weights, n_heads):
     return np.array([[state @ row for row in weights["token_embedding.weight"]] for state in x])
 
 
-@wrong("gpt.gpt", "KeyError: 'unembedding.weight'")
-def gpt_untied(ids, weights, n_heads):
-    return gpt_while_there_are_blocks(ids, weights, n_heads) @ weights["unembedding.weight"]
-
-
-@wrong("gpt.gpt", "GELU with a tanh")
-def gpt_of_the_chapters_page(ids, weights, n_heads):
-    tanh = functional.gelu
-    functional.gelu = lambda x: tanh(x, approximate="tanh")
-    try:
-        return gpt_while_there_are_blocks(ids, weights, n_heads)
-    finally:
-        functional.gelu = tanh
-
-
-# 4 · gpt.parameters
-
-
 @right("gpt.parameters")
 def parameters_by_shapes(vocab_size, context_length, d_model, n_layers, *, tied=True, attention_biases=True):
     D, wide = d_model, 4 * d_model
@@ -131,14 +86,6 @@ def parameters_as_a_float_made_whole(V, T, D, N, tied=True, attention_biases=Tru
     return round(V * D * (2 - tied) + T * D + N * D * (12 * D + 9 + 4 * attention_biases) + 2 * D)
 
 
-@wrong("gpt.parameters", "the right value, but it is a float")
-def parameters_as_a_float(V, T, D, N, *, tied=True, attention_biases=True):
-    return 1.0 * parameters_as_a_float_made_whole(V, T, D, N, tied, attention_biases)
-
-
-# 5 · gpt.audit
-
-
 @right("gpt.audit")
 def audit_term_by_term(printed, vocab_size, context_length, d_model, n_layers):
     right_terms = [
@@ -149,14 +96,6 @@ def audit_term_by_term(printed, vocab_size, context_length, d_model, n_layers):
     ]
     slips = [int(p) - r for p, r in zip(printed, right_terms, strict=True)]
     return slips, sum(4 * d_model for _ in range(n_layers))
-
-
-@wrong("gpt.audit", "2 things, (slips, missing)")
-def audit_the_sum(printed, vocab_size, context_length, d_model, n_layers):
-    return int(printed.sum())
-
-
-# 6 · machine.longest
 
 
 @right("machine.longest")
@@ -175,27 +114,11 @@ def longest_in_fractions(D, F, V, n_layers):
     return math.floor(Fraction(n_layers * (8 * D * D + 4 * D * F) + 2 * D * V, 4 * D * n_layers))
 
 
-@wrong("machine.longest", "15; yours is 5")
-def longest_against_the_feedforward(D, F, V, n_layers):
-    return F
-
-
-# 7 · gpt.tying_saves
-
-
 @right("gpt.tying_saves")
 def saves_by_hand(vocab_size, context_length, d_model, n_layers):
     D = d_model
     untied = (2 * vocab_size + context_length + 2) * D + n_layers * (12 * D * D + 13 * D)
     return [vocab_size * D, vocab_size * D / untied]
-
-
-@wrong("gpt.tying_saves", "saved")
-def saves_positions(vocab_size, context_length, d_model, n_layers):
-    return context_length * d_model, 0.0
-
-
-# 8 · gpt.is_tied
 
 
 @right("gpt.is_tied")
@@ -226,21 +149,6 @@ def tied_with_the_numbers_that_everyone_draws(make):
     return np.array_equal(embedding.T, head)
 
 
-@wrong("gpt.is_tied", "You changed at most one row")
-def tied_in_one_number_that_the_other_order_has_elsewhere(make):
-    embedding, head = make()
-    embedding[0, 1] += 1
-    return head[1, 0] == embedding[0, 1]
-
-
-@wrong("gpt.is_tied", "should be True")
-def tied_never(make):
-    return False
-
-
-# 9 · gpt.moves
-
-
 @right("gpt.moves")
 def moves_one_by_one(ids, token, vocab_size, *, tied=True):
     return [
@@ -262,14 +170,6 @@ def moves_by_a_model(ids, token, vocab_size, *, tied=True):
     other = embedding.copy()
     other[token] += rng.normal(size=3)
     return logits(embedding) != logits(other)
-
-
-@wrong("gpt.moves", "yours is 12 numbers. Make it one with `dtype=bool`.")
-def moves_as_numbers(ids, token, vocab_size, *, tied=True):
-    return np.array(moves_one_by_one(ids, token, vocab_size, tied=tied)).astype(int)
-
-
-# 10 · gpt.shakespeare
 
 
 def rms(x, gain):
@@ -305,6 +205,21 @@ def shakespeare_in_torch(ids, weights, n_heads, scale):
     return rms(x, w["decoder.norm"]) @ w["unembedding"]
 
 
-@wrong("gpt.shakespeare", "should have shape (T, V)")
-def shakespeare_without_a_head(ids, weights, n_heads, scale):
-    return weights["token_embedding.weight"][ids]
+# Wrong in one place
+
+slip("gpt.unembed", "should have shape (T, V) = (5, 7)", "x @ embedding.T", "x.sum(axis=-1)")
+slip(
+    "gpt.check_ids",
+    "should raise ValueError; yours raised IndexError",
+    "raise ValueError",
+    "raise IndexError",
+)
+slip("gpt.check_ids", "the error message should mention 17", "id {some} is not", "an id is not")
+slip("gpt.gpt", "KeyError: 'unembedding.weight'", "x @ table.T", 'x @ weights["unembedding.weight"]')
+slip("gpt.parameters", "the right value, but it is a float", "return V", "return 1.0 * V")
+slip("gpt.audit", "2 things, (slips, missing)", "printed - terms, n_layers * 4 * D", "int(printed.sum())")
+slip("machine.longest", "15; yours is 5", "2 * D + F + V // (2 * n_layers)", "F")
+slip("gpt.tying_saves", "saved", "saved = vocab_size", "saved = context_length")
+slip("gpt.is_tied", "should be True", "return", "return False and")
+slip("gpt.moves", "yours is 12 numbers. Make it one with `dtype=bool`.", "dtype=bool", "dtype=int")
+slip("gpt.shakespeare", "should have shape (T, V)", ' @ weights["unembedding.weight"]', "")
