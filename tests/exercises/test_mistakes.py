@@ -1,5 +1,6 @@
 """Tests how a classic mistake is recognised: it gives the same wrong value for the same arguments."""
 
+import dataclasses
 import subprocess
 import sys
 import warnings
@@ -9,7 +10,7 @@ import pytest
 
 from glassformer.exercises import attempt as attempt_module
 from glassformer.exercises.attempt import RIGHT, WRONG, attempt
-from glassformer.exercises.catalogue import catalogue, find
+from glassformer.exercises.catalogue import _mistakes, catalogue, find
 from glassformer.exercises.exercise import Exercise, Prose
 from glassformer.exercises.timelimit import OutOfTime
 
@@ -162,6 +163,23 @@ def test_a_slip_is_the_answer_with_a_piece_of_its_code_replaced(exercise):
     assert [one.function(np.array([3.0])).item() for one in exercise.mistakes[-2:]] == [-6.0, 1.5]
     assert said(exercise, lambda x, times=2: -2 * x).endswith("yours is [-4]. You took it away.")
     assert exercise.answer.endswith("return times * x")
+
+
+def test_a_mistake_may_stand_with_its_sentence_alone_and_comes_first(exercise):
+    prose = dataclasses.replace(exercise.prose, slips={"square": ["times * x", "x**times"]})
+    made = Exercise(prose, double)
+    made.mistake("tens", lambda x, times=2: x**times)
+    made.case("ten", np.array([10.0]), want=[20.0])
+    assert said(made, lambda x, times=2: x**times).endswith("yours is [100]. You squared it.")
+    with pytest.raises(ValueError, match="'x / times' is not in the answer"):
+        Exercise(dataclasses.replace(prose, slips={"square": ["x / times", ""]}), double)
+
+
+def test_in_the_catalogue_a_sentence_may_be_followed_by_pieces_of_code():
+    assert _mistakes({"one": "A.", "two": ["B.", "x", "y"]}) == {
+        "mistakes": {"one": "A.", "two": "B."},
+        "slips": {"two": ["x", "y"]},
+    }
 
 
 def test_what_a_slip_replaces_must_be_there(exercise):

@@ -30,8 +30,16 @@ def of_chapter(number: str) -> dict[str, Prose]:
     said = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     shared = said.pop("mistakes", {})
     return {
-        name: Prose(name, number, **own | {"mistakes": shared | own["mistakes"]})
-        for name, own in said.items()
+        name: Prose(name, number, **own | _mistakes(shared | own["mistakes"])) for name, own in said.items()
+    }
+
+
+def _mistakes(said: dict[str, str | list[str]]) -> dict[str, dict[str, Any]]:
+    """Returns the sentences, and the replaced pieces of code where a sentence is the first entry of a list."""
+    listed = {name: [one] if isinstance(one, str) else one for name, one in said.items()}
+    return {
+        "mistakes": {name: sentence for name, (sentence, *_) in listed.items()},
+        "slips": {name: edits for name, (_, *edits) in listed.items() if edits},
     }
 
 
