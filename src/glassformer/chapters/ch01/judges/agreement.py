@@ -54,23 +54,3 @@ agree.case(
     "the last stage agrees with itself, everywhere", _views([0, 1, 2, 3]), want=[1.0],
     what="agreement of one stage alone",
 )  # fmt: skip
-
-
-_SAME, _SHARES = "likeliest == likeliest[-1]", "(likeliest == likeliest[-1]).mean(axis=-1)"
-_FROM_HERE_ON = f"np.logical_and.accumulate(({_SAME})[::-1])[::-1].mean(axis=-1)"
-agree.slip("stage before", _SAME, "likeliest == likeliest[np.maximum(np.arange(len(views)) - 1, 0)]")
-agree.slip("first stage", _SAME, "likeliest == likeliest[0]")
-agree.slip("counted", _SHARES, f"({_SAME}).sum(axis=-1).astype(float)")
-agree.slip("by place", _SHARES, f"({_SAME}).mean(axis=0)")
-agree.slip("all or nothing", _SHARES, f"({_SAME}).all(axis=-1).astype(float)")
-agree.slip("last place alone", _SHARES, f"({_SAME})[:, -1].astype(float)")
-agree.slip("for good", _SHARES, _FROM_HERE_ON)
-agree.slip("no mean", ".mean(axis=-1)", "")
-agree.slip("percent", "return ", "return 100 * ")
-agree.slip("last one dropped", _SHARES, f"{_SHARES}[:-1]")
-agree.slip("max", "np.argmax", "np.max")
-agree.slip("one number", ".mean(axis=-1)", ".mean()")
-agree.slip("disagreement", "==", "!=")
-agree.mistake("wrong axis", lambda views: agreement(np.swapaxes(views, 1, 2)))
-agree.mistake("logits compared", lambda views: np.isclose(views, views[-1]).mean(axis=(1, 2)))
-agree.mistake("rows compared", lambda views: np.isclose(views, views[-1]).all(axis=-1).mean(axis=-1))

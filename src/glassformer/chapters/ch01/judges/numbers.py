@@ -25,17 +25,3 @@ numbers.case(
 )  # fmt: skip
 numbers.also(64, 24, 6, 32, 65, 2, want=sum(seen.array.size for seen in traced(64, 24, 6, 32, 65, 2)))
 numbers.case("sizes of 1 throughout: it counts the arrays", 1, 1, 1, 1, 1, 1, want=13)
-
-
-numbers.slip("one block", "n_layers * (", "(")
-numbers.mistake("ends repeated", lambda T, D, H, F, V, L: L * count(T, D, H, F, V, 1))
-numbers.slip("no ends", "return T * D +", "return", " + T * D + T * V", "")
-numbers.slip("no weights", "2 * H * T * T", "H * T * T")
-numbers.slip("no neurons", "T * F + ", "")
-numbers.slip("no logits", " + T * V", "")
-numbers.slip("nothing after", " + T * D + T * V", "")
-numbers.slip("one of seven", "3 * T * D", "2 * T * D")
-numbers.slip("no streams", "2 * T * D", "T * D")
-numbers.slip("one head's pairs", "2 * H * T * T", "2 * T * T")
-numbers.slip("each head as wide", "3 * T * D", "3 * H * T * D")
-numbers.slip("no norm at the end", " + T * D + T * V", " + T * V")

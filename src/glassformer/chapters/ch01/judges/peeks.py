@@ -99,17 +99,3 @@ _layer(
 )  # fmt: skip
 _layer("a layer that norms its rows and uses a transposed mask", lambda x: _ahead(_normed(x)), True)
 _layer("a causal mean over one row", _mixed(_tri), False, "one row has no future", _rows[:1])
-
-_CUTS, _AFTER, _UP_TO = "in range(len(x) - 1)", "changed[t + 1 :]", "[: t + 1]"
-_NOISE = f"rng.normal(size={_AFTER}.shape)"
-future.mistake("by shape", lambda f, x: f(x).shape != x.shape)
-future.slip("the whole output", _CUTS, "in [len(x) - 2]", _UP_TO, "")
-future.slip("the past changed", _CUTS, "in [0]", _AFTER, "changed[:1]", _UP_TO, "[1:]")
-future.slip("first row alone", _CUTS, "in [0]")
-future.slip("last row alone", _CUTS, "in [len(x) - 2]")
-future.mistake("always", lambda f, x: True)
-future.slip("one cut", _CUTS, "in [len(x) // 2 - 1]")
-future.slip("the same again", f"+= {_NOISE}", "= np.random.default_rng(0).normal(size=x.shape)[t + 1 :]")
-future.slip("neighbour", _AFTER, "changed[t + 1]", _UP_TO, "[t]")
-future.slip("a constant", _NOISE, "7.0")
-future.mistake("the other way", lambda f, x: not peeks(f, x))

@@ -54,17 +54,3 @@ _of_sizes(
     "with one head, the head has all of the width", 5, 8, 1, 32, 11, want=_shapes_of_a_run(5, 8, 1, 32, 11)
 )
 _of_sizes("a text of one token", 1, 12, 3, 7, 9, want=_shapes_of_a_run(1, 12, 3, 7, 9))
-
-
-of_arrays.slip("whole width", "(H, T, K)", "(H, T, D)")
-of_arrays.slip("heads inside", "(H, T, K)", "(T, H, K)")
-of_arrays.slip("heads swallowed", "(H, T, K)", "(T, D)")
-of_arrays.slip("one for all heads", "(H, T, T)", "(T, T)")
-of_arrays.slip("token by feature", "(H, T, T)", "(H, T, K)")
-of_arrays.slip("scores and neurons exchanged", "(H, T, T), (T, F)", "(T, F), (H, T, T)")
-of_arrays.slip("columns for tokens", "(T, F)", "(F, T)")
-of_arrays.slip("true division", "D // H", "D / H")
-of_arrays.slip("neurons in heads", "(T, F)", "(H, T, F)")
-of_arrays.slip("not widened", "(T, F)", "(T, D)")
-of_arrays.slip("last row alone", "(T, V)", "(V,)")
-of_arrays.slip("not unembedded", "(T, V)", "(T, D)")

@@ -39,14 +39,3 @@ stack.case(
     what="one that squares, one that gives 1, one that doubles",
 )  # fmt: skip
 stack.case("without sublayers the stream comes out as it went in", _x, [], want=_x, what="run(x, [])")
-
-stack.slip("replaced", "x + sublayer", "sublayer")
-stack.slip("side by side", "for sublayer", "first = x\n    for sublayer", "sublayer(x)", "sublayer(first)")
-stack.slip("backwards", "in sublayers", "in sublayers[::-1]")
-stack.mistake("writes alone", lambda x, sublayers: run(x, sublayers) - x)
-stack.slip("last left out", "in sublayers", "in sublayers[:-1]")
-stack.slip(
-    "from the start", "for sublayer", "first = x\n    for sublayer", "x + sublayer", "first + sublayer"
-)
-stack.slip("first left out", "in sublayers", "in sublayers[1:]")
-stack.slip("return inside", "x = x + sublayer", "return x + sublayer")

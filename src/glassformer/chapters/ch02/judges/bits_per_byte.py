@@ -23,10 +23,3 @@ bits.case(
 )
 bits.case("a token of three bytes, at 3 nats", 3.0, 7, 21, want=1.4426950408889634)
 bits.case("characters of two bytes each", math.log(2), 5, 10, want=0.5, what="bits_per_byte(ln 2, 5, 10)")
-
-bits.mistake("nats", lambda nats, n_tokens, n_bytes: nats * n_tokens / n_bytes)
-bits.mistake("times ln 2", lambda nats, n_tokens, n_bytes: nats * n_tokens * math.log(2) / n_bytes)
-bits.mistake("per token", lambda nats, n_tokens, n_bytes: nats / math.log(2))
-bits.mistake("upside down", lambda nats, n_tokens, n_bytes: nats * n_bytes / math.log(2) / n_tokens)
-bits.mistake("the whole text", lambda nats, n_tokens, n_bytes: nats * n_tokens / math.log(2))
-bits.mistake("already summed", lambda nats, n_tokens, n_bytes: nats / math.log(2) / n_bytes)

@@ -52,8 +52,6 @@ to_text.refuses(
 
 to_text.mistake("code points", lambda ids, characters: "".join(chr(97 + i) for i in ids))
 to_text.mistake("from 1", lambda ids, characters: "".join(characters[i - 1] for i in ids))
-to_text.mistake("blanks between", lambda ids, characters: " ".join(characters[i] for i in ids))
-to_text.mistake("stripped", lambda ids, characters: "".join(characters[i] for i in ids).strip())
 to_text.mistake("wraps", lambda ids, characters: "".join(characters[i % len(characters)] for i in ids))
 to_text.mistake(
     "left out", lambda ids, characters: "".join(characters[i] for i in ids if i < len(characters))

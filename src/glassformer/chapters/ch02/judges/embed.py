@@ -3,8 +3,6 @@
 Axes: B batch, T tokens, V vocabulary, D d_model.
 """
 
-import math
-
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
@@ -44,11 +42,6 @@ lookup.refuses(
 )  # fmt: skip
 lookup.also_refuses(np.array([[0, -2]]), _table, names=(-2,))
 
-lookup.mistake("columns", lambda ids, table: table[:, ids])
 lookup.mistake("first rows", lambda ids, table: table[: ids.shape[-1]])
-lookup.mistake("scaled", lambda ids, table: table[ids] * math.sqrt(table.shape[1]))
-lookup.mistake("summed", lambda ids, table: table[ids].sum(axis=-2))
-lookup.mistake("flat", lambda ids, table: table[ids.reshape(-1)])
-lookup.mistake("clipped", lambda ids, table: table[np.clip(ids, 0, len(table) - 1)])
 lookup.mistake("wraps", lambda ids, table: table[ids % len(table)])
 lookup.slip("from the end", "(ids < 0) | (ids >= len(table))", "ids >= len(table)")

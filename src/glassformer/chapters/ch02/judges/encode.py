@@ -9,7 +9,7 @@ from glassformer.exercises.catalogue import exercise
 from glassformer.shapes import Int
 from glassformer.text import CharTokenizer
 
-from .vocabulary import LETTERS, LINE, vocabulary
+from .vocabulary import LETTERS, LINE
 
 
 def encode(text: str, characters: str) -> Int[np.ndarray, " T"]:
@@ -40,10 +40,6 @@ to_ids.also_refuses("aXbYa", "ab", names=(1,), advice="That is the first of two;
 
 to_ids.mistake("code points", lambda text, characters: np.array([ord(c) for c in text]))
 to_ids.mistake("from 1", lambda text, characters: encode(text, characters) + 1)
-to_ids.mistake("own vocabulary", lambda text, characters: encode(text, vocabulary(text)))
-to_ids.mistake("sorted", lambda text, characters: encode(text, vocabulary(characters)))
-to_ids.mistake("minus one", lambda text, characters: np.array([characters.find(c) for c in text]))
 to_ids.mistake(
     "left out", lambda text, characters: np.array([characters.index(c) for c in text if c in characters])
 )
-to_ids.mistake("zero", lambda text, characters: np.array([max(characters.find(c), 0) for c in text]))

@@ -45,7 +45,6 @@ by_pairs.case(
 
 by_pairs.slip("not kept", "ids = merge", "merge")
 by_pairs.slip("backwards", "enumerate(merges)", "reversed([*enumerate(merges)])")
-by_pairs.slip("first merge alone", "enumerate(merges)", "enumerate(merges[:1])")
 by_pairs.slip("own first", "first_new + k", "256 + k")
 by_pairs.slip("from 257", "first_new + k", "first_new + k + 1")
 

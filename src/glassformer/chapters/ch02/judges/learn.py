@@ -78,8 +78,6 @@ def _(ids, n_merges, first_new=256):
 
 
 learning.slip("not kept", "ids = merge", "merge")
-learning.slip("same new id", "first_new + k", "first_new")
 learning.slip("own first", "first_new + k", "256 + k")
 learning.slip("backwards", "np.array(merges)", "np.array(merges[::-1])")
-learning.slip("one too many", "range(n_merges)", "range(n_merges + 1)")
 learning.slip("from 257", "first_new + k", "first_new + k + 1")

@@ -43,7 +43,6 @@ one_merge.also(np.array([3, 3, 3, 3, 3]), (3, 3), 8, want=[8, 8, 3])
 _IS_PAIR = "(ids[i], ids[i + 1]) == tuple(pair)"
 one_merge.mistake("either way round", lambda ids, pair, new: merge(merge(ids, pair, new), pair[::-1], new))
 one_merge.slip("either way round", _IS_PAIR, "(ids[i], ids[i + 1]) in (tuple(pair), tuple(pair)[::-1])")
-one_merge.slip("added up", "new_id if fits", "sum(pair) if fits")
 
 
 @one_merge.mistake("digits")
@@ -52,17 +51,9 @@ def _(ids, pair, new_id):
     return np.array([int(i) for i in text.split()])
 
 
-one_merge.slip("first alone", "fits = i", "fits = len(merged) == i and i")
-one_merge.slip("second stays", "i += 2 if fits else 1", "i += 1")
-
-
 @one_merge.mistake("used twice")
 def _(ids, pair, new_id):
     ids = ids.tolist()
     fits = [(a, b) == tuple(pair) for a, b in zip(ids, [*ids[1:], None], strict=True)]
     used = [False, *fits[:-1]]
     return np.array([new_id if f else i for i, f, u in zip(ids, fits, used, strict=True) if f or not u])
-
-
-one_merge.mistake("from the right", lambda ids, pair, new: merge(ids[::-1], pair[::-1], new)[::-1])
-one_merge.slip("last is lost", "while i < len(ids)", "while i < len(ids) - 1")

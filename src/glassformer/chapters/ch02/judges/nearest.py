@@ -37,18 +37,3 @@ near.case(
     "the row itself is left out, even if another row points in exactly the same direction",
     np.array([[1.0, 0, 0], [2, 0, 0], [1, 1, 0], [0, 0, 3]]), 1, want=[0, 2, 3],
 )  # fmt: skip
-
-_COSINES = "directions @ directions[row]"
-near.mistake("itself", lambda table, row: np.append(row, nearest(table, row)))
-near.slip("farthest first", f"-({_COSINES})", _COSINES)
-near.slip(
-    "first dropped", "order[order != row]", "order[1:]", f"-({_COSINES})", f'-({_COSINES}), kind="stable"'
-)
-near.slip("shifted", f"-({_COSINES})", f"-np.delete({_COSINES}, row)", "order[order != row]", "order")
-near.slip("dot product", _COSINES, "table @ table[row]")
-near.slip("distance", f"-({_COSINES})", "np.linalg.norm(table - table[row], axis=1)")
-near.slip("signs lost", f"({_COSINES})", f"abs({_COSINES})")
-near.mistake("first only", lambda table, row: nearest(table, row)[:1])
-near.mistake(
-    "cosines", lambda table, row: np.sort(table @ table[row] / np.linalg.norm(table, axis=1))[::-1][1:]
-)

@@ -1,7 +1,5 @@
 """Judges "The characters of a text" (chapter 02): the characters of a text, each once, in Unicode order."""
 
-from collections import Counter
-
 from glassformer.exercises.catalogue import exercise
 
 LINE = "A horse! a horse! my kingdom for a horse!"
@@ -24,12 +22,4 @@ kinds.also("No more.\n", want="\n .Nemor")
 kinds.case("the line of the horse", LINE, want=LETTERS)
 kinds.case("any alphabet, in Unicode order", "éaz…Ω a", want=" azéΩ…")
 
-kinds.mistake("twice", lambda text: "".join(sorted(text)))
-kinds.mistake("as met", lambda text: "".join(dict.fromkeys(text)))
-kinds.mistake("by frequency", lambda text: "".join(c for c, _ in Counter(text).most_common()))
-kinds.mistake("small letters", lambda text: "".join(sorted(set(text.lower()))))
-kinds.mistake("stripped", lambda text: "".join(sorted(set(text.strip()))))
-kinds.mistake("a beside A", lambda text: "".join(sorted(sorted(set(text)), key=str.lower)))
-kinds.mistake("no blanks", lambda text: "".join(sorted(set("".join(text.split())))))
-kinds.mistake("letters alone", lambda text: "".join(sorted({c for c in text if c.isalpha()})))
 kinds.mistake("backwards", lambda text: "".join(sorted(set(text), reverse=True)))

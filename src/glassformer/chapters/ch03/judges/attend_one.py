@@ -44,16 +44,5 @@ _q, _k, _v = numbers(2), numbers(1, 2, seed=1), numbers(1, 4, seed=2)
 single.case("a single key gets all the weight", _q, _k, _v, want=([1.0], _v[0]))
 
 
-_SCORES, _MIX = "scores(query, keys)", "weights @ values"
-single.slip("no root", _SCORES, "keys @ query")
-single.slip("by the width", _SCORES, "keys @ query / len(query)")
-single.slip("root of two", _SCORES, "keys @ query / np.sqrt(2)")
-single.slip("root of N", _SCORES, "keys @ query / np.sqrt(values.shape[1])")
-single.slip("no softmax", "softmax(", "(")
-single.slip("not divided", "softmax(", "np.exp(")
 single.slip("no exp", softmax=lambda x: x / x.sum())
 single.slip("winner", softmax=lambda x: np.eye(len(x))[x.argmax()])
-single.slip("winner's value", _MIX, "values[weights.argmax()]")
-single.slip("keys mixed", _MIX, "weights @ keys")
-single.slip("summed", _MIX, "values.sum(axis=0)")
-single.slip("pair", "weights, weights @ values", "weights @ values, weights")

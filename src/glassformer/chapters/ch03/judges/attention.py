@@ -77,18 +77,8 @@ _last = np.array([[True, True, False]])
 for _loud in ((_apart, 0, 1000), (_apart - 3000, -3000, 0)):
     attention.also(_asks, _scored(*_loud), _v, mask=_last, want=([[6.0, 1.0, 0, 0]], [[0.75, 0.25, 0.0]]))
 
-_ROOT, _HIDE = "np.sqrt(q.shape[-1])", "np.where(mask, scores, -np.inf)"
+_HIDE = "np.where(mask, scores, -np.inf)"
 _AFTERWARDS = (_HIDE, "scores", "softmax(scores)", "softmax(scores) * (1 if mask is None else mask)")
-attention.slip("no root", f" / {_ROOT}", "")
-attention.slip("by the width", _ROOT, "q.shape[-1]")
-attention.slip("number of keys", _ROOT, "np.sqrt(k.shape[-2])")
-attention.slip("number of queries", _ROOT, "np.sqrt(q.shape[-2])")
-attention.slip("root of two", _ROOT, "np.sqrt(2)")
-attention.slip("columns", "softmax(scores)", "softmax(scores, axis=-2)")
-attention.slip("mask forgotten", "mask is not None", "False")
-attention.slip("mask upside down", "where(mask", "where(~mask")
-attention.slip("zero before", "-np.inf", "0.0")
-attention.slip("pair", "weights @ v, weights", "weights, weights @ v")
 for _number in ("-30.0", "-100.0", "-1000.0"):
     attention.slip("finite", "-np.inf", _number)
 attention.slip("overflow", softmax=lambda x: np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True))
@@ -96,7 +86,5 @@ attention.slip(
     "zero after, divided anew", *_AFTERWARDS,
     "return", "weights = weights / weights.sum(-1, keepdims=True)\n    return",
 )  # fmt: skip
-attention.slip("picked", f"scores = {_HIDE}", "scores[~mask] = -np.inf")
 attention.slip("picked", f"scores = {_HIDE}", "scores[..., ~mask] = -np.inf")
-attention.slip("zero after", *_AFTERWARDS)
 attention.slip("one row", softmax=lambda x: softmax(x.reshape(-1)).reshape(x.shape))

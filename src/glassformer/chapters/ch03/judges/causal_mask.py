@@ -34,11 +34,3 @@ def _(causal_mask):
     got = causal_mask(10, 10)
     expect_shape(got, (10, 10), "causal_mask(10, 10)", axes="T S")
     expect(int(np.asarray(got).sum()), 55, "the number of True in causal_mask(10, 10)")
-
-
-past.mistake("other triangle", lambda T, S=None: np.triu(np.ones((T, S or T), bool), (S or T) - T))
-past.mistake("what is hidden", lambda T, S=None: ~causal_mask(T, S))
-past.mistake("not itself", lambda T, S=None: np.tri(T, S or T, (S or T) - T - 1, dtype=bool))
-past.mistake("one ahead", lambda T, S=None: np.tri(T, S or T, (S or T) - T + 1, dtype=bool))
-past.mistake("from the first", lambda T, S=None: np.tri(T, S or T, dtype=bool))
-past.mistake("square", lambda T, S=None: np.tri(T, dtype=bool))

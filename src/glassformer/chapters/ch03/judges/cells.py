@@ -16,12 +16,3 @@ cells.case("ten tokens under a causal mask: 1 + 2 + … + 10", 10, part=_LEFT, w
 cells.case("one token sees itself", 1, want=(1, 1))
 cells.case("each head has a table of its own", 10, 4, want=(400, 220))
 cells.also(1024, 12, want=(12_582_912, 6_297_600))
-
-cells.mistake("half", lambda T, H=1: (H * T * T, H * T * T // 2))
-cells.mistake("not itself", lambda T, H=1: (H * T * T, H * T * (T - 1) // 2))
-cells.mistake("heads forgotten", lambda T, H=1: (T * T, T * (T + 1) // 2))
-cells.mistake("heads in the first", lambda T, H=1: (H * T * T, T * (T + 1) // 2))
-cells.mistake("heads share", lambda T, H=1: (T * T // H, T * (T + 1) // 2 // H))
-cells.mistake("one after another", lambda T, H=1: ((H * T) ** 2, H * T * (H * T + 1) // 2))
-cells.mistake("rows", lambda T, H=1: (H * 2 * T, H * (T + 1)))
-cells.mistake("pair", lambda T, H=1: score_cells(T, H)[::-1])

@@ -51,13 +51,6 @@ cross.case(
 )  # fmt: skip
 cross.case("two texts of different lengths", *_texts(2, 6, 5, 3, seed=6), want=_fetched)
 
-_ALL = "x @ W_q, memory @ W_k, memory @ W_v"
-cross.slip("itself", "memory @", "x @")
 for _attend in (attention.short, attention.reference):
     cross.slip("values of x", "memory @ W_v", "x @ W_v", scaled_dot_product_attention=_attend)
-cross.slip("roles changed", _ALL, "memory @ W_q, x @ W_k, x @ W_v")
-cross.slip("no root", "x @ W_q", "x @ W_q * W_q.shape[1] ** 0.5")
-cross.slip("root of D", "x @ W_q", "x @ W_q * (W_q.shape[1] / W_q.shape[0]) ** 0.5")
-cross.slip("masked", _ALL, f"{_ALL}, mask=np.tri(len(x), len(memory), dtype=bool)")
 cross.slip("columns", scaled_dot_product_attention=attention.wrong("columns"))
-cross.slip("swapped matrices", _ALL, "x @ W_q, memory @ W_v, memory @ W_k")

@@ -45,16 +45,3 @@ grouped.case(
     *_shared(6, 2, 3, 4, 2, seed=3), want=_in_groups,
 )  # fmt: skip
 grouped.case("one key head for all the query heads", *_shared(4, 1, 3, 2, 5, seed=6), want=_in_groups)
-
-_TIMES = "times = len(q) // len(k)"
-_K, _V = "np.repeat(k, times, axis=0)", "np.repeat(v, times, axis=0)"
-grouped.slip("in turn", _K, "np.tile(k, (times, 1, 1))", _V, "np.tile(v, (times, 1, 1))")
-grouped.slip("first for all", _TIMES, "times, k, v = len(q), k[:1], v[:1]")
-grouped.slip("mean for all", _TIMES, "times, k, v = len(q), k.mean(axis=0)[None], v.mean(axis=0)[None]")
-grouped.slip("no root", "product_attention(q", "product_attention(q * q.shape[-1] ** 0.5")
-grouped.slip("masked", "v)\n    return", "v, mask=np.tri(q.shape[1], k.shape[1], dtype=bool))\n    return")
-grouped.slip(
-    "queries merged", f"k, v = {_K}, {_V}", "q = q.reshape(len(k), -1, *q.shape[1:]).mean(axis=1)",
-    "return output", "return np.repeat(output, times, axis=0)",
-)  # fmt: skip
-grouped.slip("values in turn", _V, "np.tile(v, (times, 1, 1))")

@@ -36,13 +36,5 @@ matching.case(
     "a width of 1, so nothing changes when you divide by √1", _q, _k, want=[_q[0] * row[0] for row in _k]
 )
 
-matching.mistake("no root", lambda q, k: k @ q)
-matching.mistake("by the width", lambda q, k: k @ q / len(q))
-matching.mistake("times root", lambda q, k: k @ q * math.sqrt(len(q)))
-matching.mistake("number of keys", lambda q, k: k @ q / math.sqrt(len(k)))
-matching.mistake("cosine", lambda q, k: k @ q / np.linalg.norm(k, axis=1) / np.linalg.norm(q))
-matching.mistake("root of two", lambda q, k: k @ q / math.sqrt(2))
-matching.mistake("shapes", lambda q, k: k.T @ q)
 matching.mistake("shapes", lambda q, k: q @ k)
-matching.mistake("products", lambda q, k: k * q / math.sqrt(len(q)))
 matching.mistake("shares", lambda q, k: softmax(k @ q / math.sqrt(len(q))))

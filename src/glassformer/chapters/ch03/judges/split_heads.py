@@ -34,15 +34,3 @@ splitting.case(
 splitting.refuses(
     "heads that do not divide the width: ValueError", numbers(3, 6), 4, what="6 numbers for 4 heads"
 )
-
-
-_CUT, _SWAP = "T, n_heads, D // n_heads)", ".swapaxes(-3, -2)"
-splitting.slip("no swap", _SWAP, "")
-splitting.slip("reshaped only", _CUT + _SWAP, "n_heads, T, D // n_heads)")
-splitting.slip("from the front", _SWAP, ".swapaxes(0, 1)")
-splitting.slip("two axes", "*B, ", "")
-splitting.slip("every n-th", _CUT, "T, D // n_heads, n_heads).swapaxes(-1, -2)")
-splitting.mistake("first for all", lambda x, n: np.stack([x[..., : x.shape[-1] // n]] * n, axis=-3))
-splitting.slip(
-    "rest dropped", "if D % n_heads", "if False", "x.reshape", "x[..., : D // n_heads * n_heads].reshape"
-)

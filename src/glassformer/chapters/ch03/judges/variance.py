@@ -1,7 +1,5 @@
 """Judges "Why the square root" (chapter 03): the variance of a score with and without the division by √d_head."""
 
-import math
-
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import expect, expect_shape
 from glassformer.exercises.material import numbers
@@ -31,13 +29,4 @@ def _(score_variance):
         expect(got, 27.0, what, being=f"27; twenty thousand random pairs have {drawn:.1f}")
 
 
-spread.mistake("deviation", lambda d, a, b, scaled: math.sqrt((1 if scaled else d) * a * b))
-spread.mistake("root once", lambda d, a, b, scaled: d * a * b / (math.sqrt(d) if scaled else 1))
-spread.mistake("not scaled", lambda d, a, b, scaled: d * a * b)
-spread.mistake("added", lambda d, a, b, scaled: (1 if scaled else d) * (a + b))
 spread.mistake("added", lambda d, a, b, scaled: (1 if scaled else d) * (a + b) / 2)
-spread.mistake("no variances", lambda d, a, b, scaled: 1 if scaled else d)
-spread.mistake("K squared", lambda d, a, b, scaled: a * b * d**2 / (d if scaled else 1))
-spread.mistake("squared", lambda d, a, b, scaled: (1 if scaled else d) * (a * b) ** 2)
-spread.mistake("keys forgotten", lambda d, a, b, scaled: (1 if scaled else d) * a)
-spread.mistake("always scaled", lambda d, a, b, scaled: a * b)

@@ -35,13 +35,3 @@ slopes.case("three heads: two, and one in between", 3, want=[1 / 16, 1 / 256, 1 
 slopes.case("any number of heads", 12, want=2.0 ** -np.array([1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5]))
 for _heads in (2, 5, 7, 16, 25, 71):
     slopes.also(_heads, want=_slopes(_heads))
-
-slopes.mistake("from 1", lambda H: 2.0 ** (-8 * np.arange(H) / H))
-slopes.mistake("base e", lambda H: np.exp(-8 * np.arange(1, H + 1) / H))
-slopes.mistake("always 1/2", lambda H: 0.5 ** np.arange(1, H + 1))
-slopes.mistake("one formula", lambda H: 2.0 ** (-8 * np.arange(1, H + 1) / H))
-slopes.mistake("sorted", lambda H: np.sort(_slopes(H))[::-1])
-slopes.mistake("next power", lambda H: np.array(_slopes(1 << (H - 1).bit_length())[:H]))
-slopes.slip("second half", "(np.arange(1, n_heads - n + 1) - 0.5)", "np.arange(1, n_heads - n + 1)")
-slopes.slip("first of twice", "- 0.5) / n", ") / (2 * n)")
-slopes.mistake("negative", lambda H: -np.array(_slopes(H)))

@@ -24,12 +24,4 @@ window.case("it is the first distance at which the weight is below 1 %, for any 
 for _slope in (2.0**-0.5, 2.0**-3.5, 3.0, 5.0):
     window.also(_slope, want=next(d for d in range(1, 1000) if math.exp(-_slope * d) < 0.01))
 
-window.mistake("rounded down", lambda slope: math.floor(math.log(100) / slope))
-window.mistake("nearest", lambda slope: round(math.log(100) / slope))
-window.mistake("too far", lambda slope: math.ceil(math.log(100) / slope) + 1)
-window.mistake("base 2", lambda slope: math.floor(math.log2(100) / slope) + 1)
-window.mistake("base 10", lambda slope: math.floor(2 / slope) + 1)
 window.mistake("base 10", lambda slope: math.ceil(2 / slope))
-window.mistake("times", lambda slope: math.floor(math.log(100) * slope) + 1)
-window.mistake("ninety-nine", lambda slope: math.floor(math.log(99) / slope) + 1)
-window.mistake("straight line", lambda slope: math.floor(0.99 / slope) + 1)

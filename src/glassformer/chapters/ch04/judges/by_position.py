@@ -37,17 +37,3 @@ _logits, _targets = numbers(7, 4, 6), np.arange(28).reshape(7, 4) * 5 % 6
 _by_hand = [-sum(math.log(softmax(_logits[n, t])[_targets[n, t]]) for n in range(7)) / 7 for t in range(4)]
 by_position.case("seven windows of other characters", _logits, _targets, want=_by_hand)
 by_position.case("large logits: e¹⁰⁰⁰ is too large for a float", _logits + 1000, _targets, want=_by_hand)
-
-
-_CHOSEN = "np.take_along_axis(log_p, targets[..., None], axis=-1)[..., 0]"
-by_position.slip("no minus", "return -", "return ")
-by_position.slip("each window", "mean(axis=0)", "mean(axis=1)")
-by_position.slip("one number", "mean(axis=0)", "mean()")
-by_position.slip("summed", "mean(axis=0)", "sum(axis=0)")
-by_position.slip("no mean", ".mean(axis=0)", "")
-by_position.slip("no softmax", "log_p, targets", "logits, targets")
-by_position.slip("log of the mean", f"{_CHOSEN}.mean(axis=0)", f"np.log(np.exp({_CHOSEN}).mean(axis=0))")
-by_position.slip("base 2", "mean(axis=0)", "mean(axis=0) / np.log(2)")
-by_position.slip("likeliest", _CHOSEN, "log_p.max(axis=-1)")
-by_position.mistake("wrong ones", lambda z, y: (z.argmax(axis=-1) != y).mean(axis=0))
-by_position.slip("overflow", " - logits.max(axis=-1, keepdims=True)", "")

@@ -37,11 +37,3 @@ equivariance.case(
 equivariance.also(
     *one_head(_x), _order[::-1], want=one_head(_x[_order[::-1]]), what="the same, in another order"
 )
-
-equivariance.mistake("rows only", lambda o, w, order: (o[order], w[order]))
-equivariance.mistake("columns only", lambda o, w, order: (o[order], w[:, order]))
-equivariance.mistake("weights untouched", lambda o, w, order: (o[order], w))
-equivariance.mistake("invariance", lambda o, w, order: (o, w))
-equivariance.mistake("undone", lambda o, w, order: shuffled(o, w, np.argsort(order)))
-equivariance.mistake("single cells", lambda o, w, order: (o[order], w[order, order]))
-equivariance.mistake("pair", lambda o, w, order: shuffled(o, w, order)[::-1])

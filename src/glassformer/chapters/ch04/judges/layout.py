@@ -13,8 +13,6 @@ from glassformer.exercises.material import numbers
 from glassformer.scratch.rotary import rotate, rotation_angles
 from glassformer.shapes import Float
 
-from .rotations import in_halves
-
 
 def interleaved_to_half(W: Float[np.ndarray, "D D"], n_heads: int) -> Float[np.ndarray, "D D"]:
     """Reorders the columns of W_q or W_k, head by head: even ones first, then odd ones."""
@@ -61,13 +59,3 @@ def _(interleaved_to_half):
 
         what = f"the scores of {H} heads, with your weights and layout half,"
         expect(scores(new, "half"), scores(weights, "interleaved"), what, axes="H T S")
-
-
-layout.mistake("nothing moved", lambda W, n_heads: W)
-layout.mistake("rows", lambda W, n_heads: interleaved_to_half(W.T, n_heads).T)
-layout.mistake("way back", lambda W, H: W.reshape(len(W), H, 2, -1).swapaxes(2, 3).reshape(W.shape))
-layout.mistake("mixed heads", lambda W, n_heads: in_halves(W))
-layout.slip(
-    "heads apart", "n_heads, -1)", "-1, n_heads)", "..., 0::2", ":, 0::2", "..., 1::2", ":, 1::2",
-    "axis=-1", "axis=1",
-)  # fmt: skip

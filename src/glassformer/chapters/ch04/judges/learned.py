@@ -53,12 +53,5 @@ table.refuses(
     what="13 positions and a table of 1 row",
 )  # fmt: skip
 
-table.slip("stretched", "context_length < T", "False")
-table.mistake("last rows", lambda x, table: x + table[-x.shape[-2] :])
-table.mistake("row 0", lambda x, table: x + table[0])
-table.mistake("no words", lambda x, table: np.broadcast_to(table[: x.shape[-2]], x.shape))
 table.mistake("sequences", lambda x, table: x + (table[: len(x), None] if x.ndim == 3 else table[: len(x)]))
-table.slip("sequences", "x.shape[-2]", "len(x)")
 table.slip("no batch", "T, context_length = x.shape[-2],", "(T, _), context_length = x.shape,")
-table.mistake("wraps", lambda x, table: x + table[np.arange(x.shape[-2]) % len(table)])
-table.mistake("clips", lambda x, table: x + table[np.minimum(np.arange(x.shape[-2]), len(table) - 1)])

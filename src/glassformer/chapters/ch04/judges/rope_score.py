@@ -63,12 +63,6 @@ rope.case("another base", SECOND_PAIR, SECOND_PAIR, 5, base=100.0, want=math.cos
 rope.also(_q, _k, 5, base=1000.0, want=_score(_q, _k, 5, np.array([1, 0.1, 0.01])))
 
 
-rope.slip("cosines alone", " + across @ np.sin(angles)", "")
-rope.slip("plus", "k[half:] - q[half:]", "k[half:] + q[half:]")
-rope.slip("no effect", "* distance", "* 0")
-rope.slip("other way", "* distance", "* -distance")
-rope.slip("no sign", "* distance", "* abs(distance)")
-rope.slip("root", "return float(", "return 1 / np.sqrt(len(q)) * float(")
 rope.mistake(
     "neighbours", lambda q, k, *others, **base: rope_score(in_halves(q), in_halves(k), *others, **base)
 )

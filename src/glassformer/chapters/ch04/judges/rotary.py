@@ -74,20 +74,10 @@ _RESULT = f"np.concatenate([{_PARTS}, first * sin + second * cos], axis=-1)"
 _BY_HALVES = (
     "x * cos + np.concatenate([-second, first], axis=-1) * sin"  # as converters of checkpoints write it
 )
-turn.slip("from 1", "np.arange(T)", "np.arange(1, T + 1)")
-turn.slip("other way", "np.sin(angles)", "-np.sin(angles)")
-turn.slip("no minus", "cos - second", "cos + second")
-turn.slip("two minuses", "first * sin + second * cos", "second * cos - first * sin")
-turn.slip(
-    "neighbours", ": K // 2]", "0::2]", "K // 2 :]", "1::2]", "concatenate", "stack",
-    "axis=-1)", "axis=-1).reshape(x.shape)",
-)  # fmt: skip
-turn.slip("cosines alone", "np.sin(angles)", "0")
 add_wrong_frequencies(turn, lambda theta, x, base=1e4: turned_rows(x, theta(x.shape[-1], base)), D="K")
 turn.slip(
     "two layouts", _WAVES, "(np.repeat(f(angles), 2, axis=-1) for f in (np.cos, np.sin))", _RESULT, _BY_HALVES
 )
-turn.slip("already turned", "return", f"first = {_PARTS}\n    return", f"[{_PARTS}", "[first")
 
 
 @turn.mistake("heads")
@@ -100,4 +90,3 @@ turn.slip(
     "heads", "np.arange(T)", "np.arange(len(x))",
     _WAVES, "(np.tile(f(angles), 2) for f in (np.cos, np.sin))", _RESULT, _BY_HALVES,
 )  # fmt: skip
-turn.slip("heads", "np.arange(T)", "np.arange(len(x))")

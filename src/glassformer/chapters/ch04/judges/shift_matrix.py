@@ -63,8 +63,4 @@ def _(shift_matrix):
 shift.case("another base", 2, 4, base=100.0, want=_shift(2, [1, 0.1]))
 shift.also(3, 6, base=1000.0, want=_shift(3, [1, 0.1, 0.01]))
 
-shift.slip("backward", "* n)", "* -n)")
-shift.slip("sign of n", "* n)", "* abs(n))")
-shift.slip("whole n", "* n)", "* int(n))")
-shift.slip("halves", "slice(2 * i, 2 * i + 2)", "slice(i, None, d_model // 2)")
 add_wrong_frequencies(shift, lambda theta, n, d_model, base=1e4: _shift(n, theta(d_model, base)))

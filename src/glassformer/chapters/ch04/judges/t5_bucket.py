@@ -91,24 +91,5 @@ def _(t5_bucket):
 
 
 _SIZE = "n_buckets // 2 if bidirectional else n_buckets"
-_DISTANCE = "np.maximum(-relative_positions, 0)"
-_SHARE = "np.log(np.maximum(distance, exact) / exact) / np.log(max_distance / exact)"
-_STEPS = "(far * (n - exact)).astype(int)"
-buckets.slip("absolute", _DISTANCE, "np.abs(relative_positions)")
-buckets.slip("exact", _STEPS, "np.maximum(distance, exact) - exact")
-buckets.slip("evenly", _SHARE, "(np.maximum(distance, exact) - exact) / (max_distance - exact)")
-buckets.slip("nearest", _STEPS, "np.round(far * (n - exact)).astype(int)")
-buckets.slip("up", _STEPS, "np.ceil(far * (n - exact) - 1e-9).astype(int)")
-buckets.slip("no last", f"np.minimum(exact + {_STEPS}, n - 1)", f"exact + {_STEPS}")
-buckets.slip("swapped", "relative_positions > 0", "relative_positions < 0")
-buckets.slip("sign", "-relative_positions", "relative_positions", "positions > 0", "positions < 0")
 buckets.slip("sign", "-relative_positions", "relative_positions")
-buckets.slip("negative", _DISTANCE, "-relative_positions")
-buckets.slip("shared", "np.where(relative_positions > 0, n, 0)", "0")
-buckets.slip("distance 0", "relative_positions > 0", "relative_positions >= 0")
-buckets.slip("not halved", _SIZE, "n_buckets", "> 0, n,", "> 0, n // 2,")
-buckets.slip("both", _SIZE, "n_buckets // 2", "if bidirectional", "if True")
 buckets.slip("both", _SIZE, "n_buckets // 2", "if bidirectional", "if True", "> 0", "< 0")
-buckets.slip("own sizes", _SIZE, "16 if bidirectional else 32", "max_distance /", "128 /")
-buckets.slip("own distance", "max_distance /", "128 /")
-buckets.slip("half distance", "max_distance /", "(max_distance // 2 if bidirectional else max_distance) /")

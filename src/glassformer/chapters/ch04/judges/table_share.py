@@ -41,25 +41,3 @@ budget.case("models that the page does not show", 1000, 48, 24, 3, attention_bia
 budget.also(50_257, 1024, 1600, 48, attention_bias=True, part=_MODEL, want=1_557_611_200)  # GPT-2 XL
 # 2,400 + 160 + 5 · (768 + 9 · 8) + 16
 budget.also(300, 20, 8, 5, attention_bias=False, want=(160, 6_776))
-
-_VECTORS = "13 if attention_bias else 9"  # of D numbers, in a block
-budget.slip("each block", "return table,", "return table * n_layers,")
-budget.mistake(
-    "pair", lambda *sizes, attention_bias: table_share(*sizes, attention_bias=attention_bias)[::-1]
-)
-budget.slip("head", "vocab_size * d_model +", "2 * vocab_size * d_model +")
-budget.slip("last norm", " + 2 * d_model", "")
-budget.slip("matrices", f" + ({_VECTORS}) * d_model", "", " + 2 * d_model", "")
-budget.slip("biases always", _VECTORS, "13")
-budget.slip("biases never", _VECTORS, "9")
-budget.slip("three biases", "13 if", "12 if")
-budget.slip("one block", "n_layers * block", "block")
-budget.slip("wide bias", _VECTORS, "16 if attention_bias else 12")
-budget.slip("no table", "+ table +", "+")
-budget.slip("no tokens", "vocab_size * d_model + ", "")
-budget.slip("one norm", _VECTORS, "11 if attention_bias else 7")
-budget.slip("block norms", _VECTORS, "9 if attention_bias else 5")
-budget.slip("half norms", _VECTORS, "11 if attention_bias else 7", " + 2 * d_model", " + d_model")
-budget.slip("no norms", _VECTORS, "9 if attention_bias else 5", " + 2 * d_model", "")
-budget.slip("feed-forward biases", _VECTORS, "8 if attention_bias else 4")
-budget.slip("narrow bias", _VECTORS, "12 if attention_bias else 8")

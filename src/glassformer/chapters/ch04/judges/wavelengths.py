@@ -40,12 +40,6 @@ def _(wavelengths):
         expect(there, here, f"pair {pair}, one wavelength further on, with base 81,")
 
 
-clocks.slip("360", "2 * np.pi", "360")
-clocks.slip("radians", "2 * np.pi * ", "")
-clocks.slip("shorter", "(np.arange", "(-np.arange")
-clocks.slip("too many", "np.arange(0, d_model, 2)", "np.arange(d_model)")
-clocks.mistake("reversed", lambda d_model, base=1e4: wavelengths(d_model, base)[::-1])
-clocks.mistake("rounded", lambda d_model, base=1e4: np.round(wavelengths(d_model, base)))
 clocks.mistake("rounded", lambda d_model, base=1e4: np.round(wavelengths(d_model, base), 2))
 for _name in ("one rate", "no two", "twice", "own base", "fencepost"):
     _wrong = WRONG_FREQUENCIES[_name]

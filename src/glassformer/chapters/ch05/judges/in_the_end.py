@@ -23,22 +23,3 @@ depth.case("two writes of size 2", 2, 2.0, want=(3.0, 1 / 3, 0.2))
 depth.case("three writes of size 1", 3, 1.0, want=(2.0, 0.5, 0.5**1.5))
 depth.case("15 writes of size ¼", 15, 0.25, want=((31 / 16) ** 0.5, (16 / 31) ** 0.5, (16 / 17) ** 7.5))
 depth.case("40 writes of size 1, as in 20 blocks", 40, 1.0, want=(41**0.5, 41**-0.5, 2.0**-20))
-
-
-_SIZE, _PRE, _POST = (
-    "return np.sqrt(mean_square)",
-    "1 / np.sqrt(mean_square)",
-    "(1 + size**2) ** (-n_writes / 2)",
-)
-depth.slip("size forgotten", "size**2", "1")
-depth.slip("post without size", _POST, "2.0 ** (-n_writes / 2)")
-depth.slip("post with sizes", _POST, "(1.0 + size) ** -n_writes")
-depth.slip("sizes added", _SIZE, "return 1 + n_writes * size")
-depth.slip("mean square", _SIZE, "return mean_square")
-depth.slip("no start", _SIZE, "return np.sqrt(mean_square - 1)")
-depth.slip("doubles", _SIZE, "return (1 + size**2) ** (n_writes / 2)")
-depth.slip("share of squares", _PRE, "1 / mean_square")
-depth.slip("post as pre", _POST, _PRE)
-depth.slip("halved", _POST, "(1.0 + size**2) ** -n_writes")
-depth.slip("size not squared", "size**2", "size")
-depth.mistake("blocks", lambda n, one: in_the_end(2 * n, one))

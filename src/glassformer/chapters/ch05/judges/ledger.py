@@ -39,13 +39,3 @@ sums.case(
     ],
 )  # fmt: skip
 sums.case("no writes at all: the stream is what it was", _x, _writes[:0], want=_x[None])
-
-sums.mistake("final only", lambda x, writes: x + writes.sum(axis=0))
-sums.slip("no start", "x_0[None]", "0 * x_0[None]")
-sums.mistake("only after", lambda x, writes: x + np.cumsum(writes, axis=0))
-sums.mistake("sums alone", lambda x, writes: np.cumsum(writes, axis=0))
-sums.mistake("one array", lambda x, writes: [x + writes.sum(axis=0)] * (len(writes) + 1))
-sums.mistake("not summed", lambda x, writes: np.concatenate([x[None], x + writes]))
-sums.mistake("writes alone", lambda x, writes: np.concatenate([x[None], writes]))
-sums.mistake("replaced", lambda x, writes: np.concatenate([x[None], x + np.cumsum(writes[::-1], axis=0)]))
-sums.mistake("along positions", lambda x, writes: np.cumsum(np.concatenate([x[None], writes]), axis=1))

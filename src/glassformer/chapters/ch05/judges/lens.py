@@ -45,13 +45,5 @@ early.also(_streams, GAIN, HEAD, eps=0.5, want=logits_by_hand)
 early.case("one stage, one position", _streams[:1, :1], GAIN, HEAD, want=logits_by_hand)
 
 _NORMED = "rms_norm(streams, weight, eps)"
-_DIVIDED = "streams / np.sqrt(({} ** 2).mean(axis={}, keepdims=True) + eps) * weight"
-early.slip("no norm", _NORMED, "streams")
-early.slip("gain alone", _NORMED, "(streams * weight)")
 early.slip("shares", f"{_NORMED} @ W", f"softmax({_NORMED} @ W)", softmax=softmax)
-early.slip("no gain", _NORMED, "rms_norm(streams, np.ones_like(weight), eps)")
 early.slip("layer norm", _NORMED, "layer_norm(streams, weight, 0 * weight, eps)", layer_norm=layer_norm)
-early.slip("last stage", _NORMED, "rms_norm(streams[-1:], weight, eps)")
-early.slip("own eps", _NORMED, "rms_norm(streams, weight)")
-early.slip("one scale", _NORMED, _DIVIDED.format("streams[-1:]", -1))
-early.slip("whole stream", _NORMED, _DIVIDED.format("streams", (-1, -2)))

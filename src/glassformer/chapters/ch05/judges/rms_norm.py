@@ -11,7 +11,6 @@ from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.material import numbers
 from glassformer.shapes import Float
 
-from .layer_norm import layer_norm
 from .norms import EPS, GAIN, NEARLY_ZERO, ONES, ZEROS, rms_norm_by_hand
 
 
@@ -44,18 +43,4 @@ norm.case("another ε", _x, GAIN, 0.5, want=rms_norm_by_hand)
 norm.also(_x, GAIN, eps=0.01, want=rms_norm_by_hand)
 norm.case("any axes in front", numbers(2, 3, 4), GAIN, want=rms_norm_by_hand, axes="B T D")
 
-_SQUARES = "(x**2).mean(axis=-1, keepdims=True)"
-norm.slip("eps outside", f"np.sqrt({_SQUARES} + eps)", f"(np.sqrt({_SQUARES}) + eps)")
-norm.slip("no eps", " + eps", "")
-norm.mistake("centred", lambda x, w, eps=EPS: layer_norm(x, w, np.zeros_like(w), eps))
-norm.slip("variance", _SQUARES, "x.var(axis=-1, keepdims=True)")
-norm.slip("length", ".mean(", ".sum(")
-norm.slip("no root", "np.sqrt(", "(")
-norm.slip("mean first", _SQUARES, "x.mean(axis=-1, keepdims=True) ** 2")
-norm.slip("whole table", "axis=-1", "axis=None")
-norm.slip("positions", "axis=-1", "axis=0")
 norm.slip("positions", "axis=-1", "axis=max(-2, -x.ndim)")
-norm.slip("axis 1", "axis=-1", "axis=min(1, x.ndim - 1)")
-norm.slip("no gain", " * weight", "")
-norm.slip("gain from 1", "* weight", "* (1 + weight)")
-norm.slip("own eps", "+ eps", "+ 1e-5")

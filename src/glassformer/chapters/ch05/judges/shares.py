@@ -63,17 +63,3 @@ def _(shares):
 
 who.case("writes that are nearly zero: ε matters", _parts / 1000, GAIN, HEAD, 4, 1, want=_shared)
 who.also(_parts, GAIN, HEAD, 4, 1, eps=0.5, want=_shared)
-
-_SCALE = "1 / np.sqrt((x**2).mean() + eps)"
-who.slip("own scale", "(x**2).mean()", "(writes**2).mean(axis=-1, keepdims=True)")
-who.slip("no norm", _SCALE, "1.0")
-who.slip("not against", " - W[:, against]", "")
-who.slip("other way", "W[:, token] - W[:, against]", "W[:, against] - W[:, token]")
-who.slip("length", ".mean()", ".sum()")
-who.slip("no gain", " * weight", "")
-who.slip("so far", "return writes", "return np.cumsum(writes, axis=0)")
-who.slip("layer norm", "return writes", "return (writes - writes.mean(axis=-1, keepdims=True))")
-who.slip("no eps", " + eps", "")
-who.mistake("fractions", lambda *args, **eps: (found := shares(*args, **eps)) / found.sum())
-who.mistake("total", lambda *args, **eps: shares(*args, **eps).sum())
-who.slip("own eps", "+ eps", "+ 1e-5")

@@ -43,11 +43,3 @@ which.case(
 def _(which_norm):
     for name in ("unbiased", "inside", "outside"):
         expect(which_norm(_NORMS[name]), name, f"`which_norm` for the version called {name}")
-
-
-_LAST = '"inside" if abs(norm(even)).max() < 1 else "outside"'
-which.slip("lively only", _LAST, '"inside"')
-which.slip("even only", "abs(norm(lively)).max() < 1.6", "False")
-which.slip("swapped", "max() < 1 ", "max() >= 1 ")
-which.slip("smaller", '"unbiased"', '"inside"', _LAST, '"unbiased"')
-which.mistake("row", lambda norm: norm(np.array([1.0, 0, 0, 0])))

@@ -55,16 +55,6 @@ wide.case(
 )
 wide.also(numbers(3, seed=15), *_given, want=network_by_hand, axes="D")
 
-_ALL = "gelu(x @ W_up + b_up) @ W_down + b_down"
-wide.slip("no activation", "gelu(", "(")
-wide.slip("activation last", _ALL, "gelu((x @ W_up + b_up) @ W_down + b_down)")
-wide.slip("activation first", _ALL, "(gelu(x) @ W_up + b_up) @ W_down + b_down")
-wide.slip("bias after the activation", "gelu(x @ W_up + b_up)", "(gelu(x @ W_up) + b_up)")
-wide.slip("twice", _ALL, f"gelu({_ALL})")
-wide.slip("no b_down", " + b_down", "")
-wide.slip("no b_up", " + b_up", "")
 wide.slip("relu", gelu=relu)
 wide.slip("tanh form", gelu=gelu_tanh)
 wide.slip("silu", gelu=silu)
-wide.slip("added to x", "return ", "return x + ")
-wide.slip("neurons", " @ W_down + b_down", "")

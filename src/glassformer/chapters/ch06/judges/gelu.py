@@ -7,7 +7,7 @@ import numpy as np
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.material import numbers
-from glassformer.scratch.feedforward import gelu, gelu_tanh, relu, silu
+from glassformer.scratch.feedforward import gelu
 
 from .by_hand import gelu_by_hand, of_each
 
@@ -31,14 +31,3 @@ smooth.case(
 )  # fmt: skip
 smooth.case("each number of a table by itself", 2 * numbers(3, 4), want=partial(of_each, gelu_by_hand))
 smooth.also(2 * numbers(2, 3, 4, seed=1), want=partial(of_each, gelu_by_hand))
-
-smooth.slip("share alone", "return x *", "return")
-smooth.slip("no root of two", "x / math.sqrt(2)", "x")
-smooth.slip("no half", "))) / 2", ")))")
-smooth.slip("no one", "(1 + erf", "(erf")
-smooth.slip("times root", "x / math.sqrt(2)", "x * math.sqrt(2)")
-smooth.mistake("tanh form", gelu_tanh)
-smooth.mistake("sigmoid", lambda x: silu(1.702 * x) / 1.702)
-smooth.mistake("silu", silu)
-smooth.mistake("density", lambda x: x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
-smooth.mistake("relu", relu)

@@ -1,7 +1,5 @@
 """Judges "Eight thirds" (chapter 06): eight thirds of the width, rounded up to a multiple."""
 
-import math
-
 from glassformer.exercises.catalogue import exercise
 
 
@@ -21,13 +19,3 @@ thirds.also(96, 256, want=256)
 thirds.case("up, never down, in multiples of 1 as well", 512, 1, want=1366)
 thirds.also(512, want=1366)
 thirds.also(64, 4, want=172)
-
-thirds.mistake("four times", lambda d_model, multiple=1: 4 * d_model)
-thirds.mistake("not rounded", lambda d_model, multiple=1: int(8 * d_model / 3))
-thirds.mistake("not by multiple", lambda d_model, multiple=1: -(-8 * d_model // 3))
-thirds.mistake("down", lambda d_model, multiple=1: int(8 * d_model / 3) // multiple * multiple)
-thirds.mistake("nearest", lambda d_model, multiple=1: round(8 * d_model / 3 / multiple) * multiple)
-thirds.mistake("always one more", lambda d_model, multiple=1: (8 * d_model // 3 // multiple + 1) * multiple)
-thirds.mistake("cut off first", lambda d_model, multiple=1: -(-(8 * d_model // 3) // multiple) * multiple)
-thirds.mistake("two thirds", lambda d_model, multiple=1: math.ceil(2 * d_model / 3 / multiple) * multiple)
-thirds.mistake("three eighths", lambda d_model, multiple=1: math.ceil(3 * d_model / 8 / multiple) * multiple)

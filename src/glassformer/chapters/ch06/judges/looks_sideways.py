@@ -77,26 +77,3 @@ _layer(
     "a layer that treats each position differently does not",
 )  # fmt: skip
 _layer("a single row", lambda x: x + x.mean(axis=0), False, "one row has no others", _rows[:1])
-
-
-_ROWS = "in range(len(x))"
-_STEP = "np.random.default_rng(t).normal(size=x.shape[1])"
-_MOVED = "not np.allclose(np.asarray(f(changed))[others], before[others])"
-_COUNT = "(abs(np.asarray(f(changed)) - before).max(axis=1) > 1e-9).sum()"
-sideways.mistake("shuffles", lambda f, x: not np.allclose(f(x[::-1]), np.asarray(f(x))[::-1]))
-sideways.mistake(
-    "row by row", lambda f, x: not np.allclose(np.concatenate([f(row[None]) for row in x]), f(x))
-)
-sideways.slip("first row", _ROWS, "in [0]")
-sideways.slip("last row", _ROWS, "in [len(x) - 1]")
-sideways.slip("its own row", "[others]", "")
-sideways.slip("too many rows", _MOVED, f"{_COUNT} > 1")
-sideways.slip("a row must move", _MOVED, f"{_COUNT} != 1")
-sideways.slip("the same everywhere", _STEP, "1")
-sideways.slip("one feature", "changed[t]", "changed[t, 0]", _STEP, "1")
-sideways.slip("earlier rows", "!= t", "< t")
-sideways.slip("later rows", "!= t", "> t")
-sideways.slip("some rows", _ROWS, "in {0, 1, len(x) - 1}")
-sideways.slip("neighbours", _ROWS, "in range(1, len(x))", "np.arange(len(x)) != t", "[t - 1]")
-sideways.mistake("the other way", lambda f, x: not looks_sideways(f, x))
-sideways.mistake("by shape", lambda f, x: np.shape(f(x)) != np.shape(x))

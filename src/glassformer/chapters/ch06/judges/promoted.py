@@ -52,14 +52,3 @@ likelier.case(
     "as many tokens as features: the head is (D, V)",
     numbers(3, seed=5), np.ones(3), numbers(3, 3, seed=6), 3, want=_sorted_by_hand,
 )  # fmt: skip
-
-likelier.slip("suppressed", "-sign", "sign")
-likelier.slip("weakest first", "-sign", "sign", "[:n]", "[-n:]")
-likelier.slip("no gain", "(row * gain)", "row")
-likelier.slip("divided by the gain", "row * gain", "row / gain")
-likelier.slip("no sign", "-sign *", "-1 *")
-likelier.slip("by size", "-sign * (", "-abs(")
-likelier.slip("gain without sign", "row * gain", "row * abs(gain)")
-likelier.slip("logits negated", "argsort", "sort")
-likelier.slip("logits", "np.argsort", "-np.sort")
-likelier.slip("head transposed", "@ head", "@ (head.T if len(head) == head.shape[1] else head)")

@@ -26,24 +26,3 @@ part.case(
     768, 12, 50_257, 1024, want=56_669_184 / 124_439_808, being="56,669,184 of 124,439,808",
 )  # fmt: skip
 part.case("GPT-2 XL", 1600, 48, 50_257, 1024, want=983_424_000 / 1_557_611_200)
-
-
-_BOTH_TABLES = "vocab_size * D + context_length * D + "
-part.slip("head untied", "vocab_size * D +", "2 * vocab_size * D +")
-part.slip("of a block", _BOTH_TABLES, "", " + 2 * D)", ")")
-part.slip("of the matrices", _BOTH_TABLES, "", " + norms + 2 * D)", ")")
-part.slip("no tokens", "vocab_size * D + ", "")
-part.slip("no places", "context_length * D + ", "")
-part.slip("one block", "return feedforward /", "return feedforward / L /")
-part.slip("of the rest", "attention + feedforward +", "attention +")
-part.slip("per cent", "return ", "return 100 * ")
-part.slip("the count", "return feedforward /", "return feedforward  #")
-part.slip("biases of the network", " + 5 * D", "")
-part.slip("biases of attention", "4 * D * D + 4 * D", "4 * D * D")
-part.slip("all biases", " + 5 * D", "", "4 * D * D + 4 * D", "4 * D * D")
-part.slip("two of D", "5 * D", "2 * D")
-part.slip("both of F", "5 * D", "8 * D")
-part.slip("one norm", "L * 4 * D", "L * 2 * D")
-part.slip("last norm", " + 2 * D", "")
-part.slip("norms", " + norms + 2 * D", "")
-part.mistake("two thirds", lambda *sizes: 2 / 3)

@@ -23,12 +23,4 @@ grown.also(12, 256, 1 / 8, want=25.0)
 grown.case("matrices of zeros add nothing", 5, 100, 0.0, want=1.0)
 grown.also(3, 50, 0.1, want=1.75)
 
-_ALL = "1 + n_blocks * d_ff * deviation**2 / 2"
-grown.slip("no half", " / 2", "")
-grown.slip("deviation", "deviation**2", "deviation")
-grown.slip("no stream", "1 + n_blocks", "n_blocks")
-grown.slip("multiplied", _ALL, "(1 + d_ff * deviation**2 / 2) ** n_blocks")
-grown.slip("one block", "n_blocks * d_ff", "d_ff")
-grown.slip("one neuron", "n_blocks * d_ff", "n_blocks")
 grown.slip("variance of ReLU", "/ 2", "* (0.5 - 1 / (2 * pi))", pi=math.pi)
-grown.slip("root", _ALL, f"({_ALL}) ** 0.5")

@@ -32,17 +32,5 @@ counting.case(
 )  # fmt: skip
 
 
-counting.slip("4D", "d_model, d_ff, 2", "d_model, 4 * d_model, 2")
-counting.slip("4D's bias", "n_into * F + D if", "n_into * 4 * D + D if")
-counting.slip("no gate", "2 if gated else 1", "1")
-counting.slip("gate's bias", "n_into * F + D if", "F + D if")
-counting.slip("down's bias", "n_into * F + D if", "n_into * F if")
-counting.slip("always biases", " if feedforward_bias else 0", "")
 counting.slip("always biases", " if attention_bias else 0", "")
-counting.slip("no W_o", "4 * D * D + (4 * D", "3 * D * D + (3 * D")
 counting.slip("no W_o", "4 * D * D", "3 * D * D")
-counting.slip("three biases", "(4 * D", "(3 * D")
-counting.slip("no RMSNorm", "D if rms", "0 if rms")
-counting.slip("one norm", "2 * (D if", "(D if")
-counting.slip("RMSNorm's bias", "(D if rms else 2 * D)", "2 * D")
-counting.slip("gains alone", "(D if rms else 2 * D)", "D")

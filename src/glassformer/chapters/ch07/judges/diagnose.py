@@ -59,15 +59,8 @@ for _kind, _block in KINDS.items():
     )  # fmt: skip
 
 
-_NOT_X = 'return "no residual" if np.allclose(out, 0) else "post-norm"'
 _BIASED = 'zeros | {"feedforward.W_down.bias": weights["feedforward.W_down.bias"]} |'
-clinic.mistake("always right", lambda *args: "right")
-clinic.slip("nothing written", '"no norm"', '"right"', '"parallel"', '"right"')
-clinic.slip("bias forgotten", "zeros |", _BIASED, _NOT_X, 'return "no residual"')
 clinic.slip("bias forgotten", "zeros |", _BIASED)
-clinic.slip("all not right", _NOT_X, 'return "no residual"')
-clinic.slip("output grows", " - by * x", "")
 clinic.slip("output grows", "(100, 200)", "(1, 2)", ", rtol=1e-3, atol=1e-3", "")
 clinic.mistake("other name", lambda *args: diagnose(*args).replace(" ", "_"))
-clinic.slip("never parallel", '"parallel"', '"right"')
 clinic.mistake("number", lambda *args: list(KINDS).index(diagnose(*args)))

@@ -89,18 +89,3 @@ def _(dropout):
             others = ("different numbers", "the same numbers")
             said = f"{what} should drop {others[should]}; yours dropped {others[not should]}."
             raise Wrong(said, what=what, got=not should)
-
-
-_DRAWN = "generator.random(x.shape)"
-dropping.slip("not divided", " / (1 - rate)", "")
-dropping.slip("times the rest", "/ (1 - rate)", "* (1 - rate)")
-dropping.slip("by the rate", "/ (1 - rate)", "/ rate")
-dropping.slip("upside down", ">= rate", "< rate")
-dropping.slip("always", "if not training", "if False")
-dropping.slip("rows", _DRAWN, "generator.random((*x.shape[:-1], 1))")
-dropping.slip("columns", _DRAWN, "generator.random(x.shape[-1])")
-dropping.slip("one for all", _DRAWN, "generator.random(x.shape[-2:])")
-dropping.slip("in pairs", _DRAWN, f"np.repeat({_DRAWN}, 2, axis=-1)[..., : x.shape[-1]]")
-dropping.slip("scaled in evaluation", "return x\n", "return x * (1 - rate)\n", " / (1 - rate)", "")
-dropping.slip("own seed", "generator.random", "np.random.default_rng(0).random")
-dropping.slip("no seed", "generator.random", "np.random.default_rng().random")

@@ -23,14 +23,3 @@ both.case("0.5 and 0.25 alone, 0.75 together: an interaction of zero", 2.0, [2.5
 both.case("less than the sum: a negative interaction", 1.0, [1.5, 2.0], 2.25, want=-0.25)
 both.case("four parts", 1.5, [1.75, 1.625, 2.0, 1.5], 3.0, want=0.625)
 both.also(1.5, [2.25], 2.25, want=0.0)
-
-both.mistake("losses", lambda whole, alone, together: together - sum(alone))
-both.mistake("sign", lambda whole, alone, together: -interaction(whole, alone, together))
-both.mistake("rise", lambda whole, alone, together: together - whole)
-both.mistake("size", lambda *losses: abs(interaction(*losses)))
-both.mistake("differences", lambda whole, alone, together: together - whole - sum(alone))
-both.mistake("ratio", lambda whole, alone, together: (together - whole) / sum(a - whole for a in alone))
-both.mistake(
-    "mean", lambda whole, alone, together: together - whole - sum(a - whole for a in alone) / len(alone)
-)
-both.mistake("two parts", lambda whole, alone, together: interaction(whole, alone[:2], together))

@@ -30,17 +30,6 @@ paper.case("without biases in attention: 12D² + 9D", False, want=(1_048_576, 2_
 
 
 _FEED = "D * F + F + F * D + D"
-paper.slip("sum", " + norms", "")
-paper.slip("for each head", "4 * D * D", "8 * 4 * D * D")
-paper.slip("no W_o", "4 * D", "3 * D")
-paper.slip("three biases", "(4 * D", "(3 * D")
-paper.slip("no biases", "(4 * D if attention_bias else 0)", "0")
-paper.slip("always biases", " if attention_bias else 0", "")
-paper.slip("one matrix", _FEED, "D * F + F + D")
-paper.slip("feed-forward's biases", _FEED, "D * F + F * D")
 paper.slip("feed-forward's biases", _FEED, "D * F + F + F * D")
 paper.slip("feed-forward's biases", _FEED, "D * F + F + F * D + F")
 paper.slip("feed-forward's biases", _FEED, "D * F + D + F * D + D")
-paper.slip("one norm", "2 * 2 * D", "2 * D")
-paper.slip("gains alone", "2 * 2 * D", "D")
-paper.slip("matrices alone", "attention + feedforward + norms", "12 * D * D")

@@ -60,12 +60,5 @@ _NORM_1 = 'layer_norm(x, w["norm_attention.weight"], w["norm_attention.bias"])'
 _NORM_2 = 'layer_norm(x, w["norm_feedforward.weight"], w["norm_feedforward.bias"])'
 after.mistake("pre-norm", block)
 after.mistake("norm of the write", whole.wrong("norm of the write"))
-after.slip("replaced", "x = x +", "x =")
-after.slip("one norm left out", _NORM_1, "x")
 after.slip("one norm left out", _NORM_2, "x")
-_ASIDE = ("x = x + multi_head", "y = x + multi_head", "x = layer_norm(x", "y = layer_norm(y")
-after.slip("old x", *_ASIDE, "feed_forward(x", "feed_forward(y")
-after.slip("reads old x", *_ASIDE, "x + feed_forward", "y + feed_forward")
-after.slip("before and after", "head(x", f"head({_NORM_1}", "forward(x", f"forward({_NORM_2}")
 after.slip("norms swapped", _NORM_1, "first", _NORM_2, _NORM_1, "first", _NORM_2)
-after.slip("one norm", "norm_feedforward", "norm_attention")

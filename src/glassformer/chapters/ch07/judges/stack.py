@@ -43,13 +43,3 @@ deep.case("no block at all: only the stream that came in", _x, [], 2, want=_x[No
 deep.case("one block", _x, _blocks[:1], 2, want=_streams)
 deep.case("three blocks, each reading the output of the one before", _x, _blocks, 2, want=_streams)
 deep.also(_x, _blocks[::-1], 3, want=_streams)
-
-
-deep.slip("same block", "weights, n_heads))", "blocks[0], n_heads))")
-deep.slip("start", "stack(streams)", "stack(streams[1:] or streams)")
-deep.slip("all read x", "block(streams[-1]", "block(x")
-deep.slip("added twice", "block(streams[-1]", "streams[-1] + block(streams[-1]")
-deep.slip("backwards", "in blocks", "in blocks[::-1]")
-deep.slip("end", "stack(streams)", "stack(streams[:-1] or streams)")
-deep.slip("last alone", "np.stack(streams)", "streams[-1]")
-deep.slip("writes", "np.stack(streams)", "np.concatenate([x[None], np.diff(streams, axis=0)])")

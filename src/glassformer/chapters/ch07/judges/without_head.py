@@ -47,14 +47,3 @@ def _(without_head):
     alone = W_o * (np.arange(6) >= 4)[:, None]
     whole, rest, head = (head_by_head(x, W_q, W_k, W_v, W, 3) for W in (W_o, silenced, alone))
     expect(whole - rest, head, "what head 2 of 3 writes", axes="T D")
-
-
-_ROWS = "head * K : (head + 1) * K"
-silence.slip("columns", _ROWS, f":, {_ROWS}")
-silence.slip("in turns", _ROWS, "head::n_heads")
-silence.slip("one row", _ROWS, "head")
-silence.slip("n_heads rows", "K = len(W_o) // n_heads", "K = n_heads")
-silence.slip("from 1", _ROWS, "max(0, head - 1) * K : head * K")
-silence.slip("the others", "return silenced", "return W_o - silenced")
-silence.slip("rescaled", "return silenced", "return silenced * n_heads / max(n_heads - 1, 1)")
-silence.slip("removed", "return silenced", "return np.delete(W_o, slice(head * K, (head + 1) * K), axis=0)")

@@ -46,13 +46,3 @@ def _(audit):
     slips, missing = audit(_PRINTED, *_GPT2)
     corrected = int(_PRINTED.sum()) - int(np.sum(slips)) + int(missing)
     expect(corrected, 124_439_808, "the printed sum minus the slips plus what is missing")
-
-
-audited.slip("sign", "printed - terms", "terms - printed")
-audited.slip("with its biases", "9 * D", "13 * D")
-audited.slip("one block", "n_layers * 4 * D", "4 * D")
-audited.slip("three biases", "n_layers * 4 * D", "n_layers * 3 * D")
-audited.slip("all biases", "n_layers * 4 * D", "n_layers * 13 * D")
-audited.slip("head", "n_layers * 4 * D", "V * D")
-audited.slip("net", "n_layers * 4 * D", "n_layers * 4 * D - 12 * D")
-audited.mistake("pair", lambda *args: audit(*args)[::-1])

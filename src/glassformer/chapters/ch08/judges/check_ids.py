@@ -54,18 +54,4 @@ door.also_refuses(
 )
 
 
-_LENGTH = "if context_length < T:"
-_INSIDE = "if not 0 <= some < vocab_size:"
-door.slip("negatives pass", "(ids.min(), ids.max())", "(ids.max(),)")
 door.slip("negatives pass", "not 0 <= some", "not some")
-door.slip("one too many", "some < vocab_size", "some <= vocab_size")
-door.slip("one too few", "some < vocab_size", "some < vocab_size - 1")
-door.slip("length at the limit", _LENGTH, "if context_length <= T:")
-door.slip("first axis", "ids.shape[-1]", "len(ids)")
-door.slip("all of them", "ids.shape[-1]", "ids.size")
-door.slip("first text", "(ids.min(), ids.max())", "np.atleast_2d(ids)[0]")
-door.slip("length forgotten", _LENGTH, "if False:")
-door.slip("ids forgotten", _INSIDE, "if False:")
-door.slip("clipped", _INSIDE, "if False:", "return ids", "return ids.clip(0, vocab_size - 1)")
-door.slip("wrapped", _INSIDE, "if False:", "return ids", "return ids % vocab_size")
-door.slip("cut", _LENGTH, "if False:", "return ids", "return ids[..., :context_length]")

@@ -10,14 +10,15 @@ import numpy as np
 
 from glassformer.chapters.ch05.judges.layer_norm import layer_norm
 from glassformer.chapters.ch05.judges.norms import layer_norm_by_hand
+from glassformer.chapters.ch06.judges.feed_forward import wide
 from glassformer.chapters.ch07.judges.block import block
+from glassformer.chapters.ch07.judges.block import whole as one_block
 from glassformer.chapters.ch07.judges.by_hand import pre_norm_by_hand
-from glassformer.chapters.ch07.judges.weights import FEEDFORWARD_WRITES, with_zeros
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import expect
 from glassformer.exercises.material import Weights
+from glassformer.exercises.slip import Slip
 from glassformer.scratch.attention import softmax
-from glassformer.scratch.feedforward import gelu_tanh
 from glassformer.shapes import Float, Integer
 
 from .weights import gpt_weights, weights_of_block
@@ -94,36 +95,14 @@ def _(gpt):
     expect(np.asarray(gpt(other, weights, 2))[:4], gpt_by_hand(ids[:4], weights, 2), what)
 
 
-def _tanh_block(x, own, n_heads):
-    """A block with the GELU of GPT-2, whose feed-forward is written out, since `block` has the exact one."""
-    x = block(x, with_zeros(own, *FEEDFORWARD_WRITES), n_heads)
-    normed = layer_norm(x, own["norm_feedforward.weight"], own["norm_feedforward.bias"])
-    wide = gelu_tanh(normed @ own["feedforward.W_up.weight"] + own["feedforward.W_up.bias"])
-    return x + wide @ own["feedforward.W_down.weight"] + own["feedforward.W_down.bias"]
-
-
+_TANH = {"feed_forward": wide.wrong("tanh form")}
 _NORM = 'x = layer_norm(x, weights["decoder.norm.weight"], weights["decoder.norm.bias"])'
 _COUNT = 'len({name.split(".")[2] for name in weights if name.startswith("decoder.blocks.")})'
 _MET = 'dict.fromkeys(name.split(".")[2] for name in weights if name.startswith("decoder.blocks."))'
-whole.slip("no final norm", _NORM, "")
-whole.slip("no positions", ' + weights["decoder.positions.weight"][: len(ids)]', "")
-whole.slip("positions by id", "[: len(ids)]", '[ids % len(weights["decoder.positions.weight"])]')
-whole.slip("wrong way round", "table.T", "table")
 whole.slip("softmax", "x @ table.T", "softmax(x @ table.T)", softmax=softmax)
-whole.slip("reshaped", "table.T", "table.reshape(x.shape[-1], -1)")
-whole.slip("added once more", "x = block", "x = x + block")
-whole.slip("first stream again", "n_layers =", "first = x\n    n_layers =", "block(x,", "block(first,")
-whole.slip("heads ignored", "own, n_heads", "own, 1")
-whole.slip("tanh", block=_tanh_block)
+whole.slip("tanh", block=Slip(one_block.answer, "block", block, names=_TANH))
 whole.slip("order of the names", _COUNT, _MET, "range(n_layers)", "n_layers")
-whole.slip("one block", "range(n_layers)", "range(min(n_layers, 1))")
-whole.slip("last block missing", "range(n_layers)", "range(n_layers - 1)")
-whole.slip("first block again", "blocks.{i}.", "blocks.0.")
-whole.slip("backwards", "range(n_layers)", "reversed(range(n_layers))")
-whole.slip("sorted as text", "range(n_layers)", "sorted(range(n_layers), key=str)")
-whole.slip("gain forgotten", 'norm.weight"]', 'norm.weight"] ** 0', 'norm.bias"]', 'norm.bias"] * 0')
 whole.slip(
     "norm too early", "    n_layers =", f"    {_NORM}\n    n_layers =",
     f"    {_NORM}\n    return", "    return",
 )  # fmt: skip
-whole.slip("last position", "x @ table.T", "x[-1] @ table.T")

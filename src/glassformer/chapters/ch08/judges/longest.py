@@ -20,13 +20,3 @@ pairs.case(
 pairs.case("where no T gives exactly half, it is the largest T below", 3, 5, 7, 1, want=14)
 pairs.also(4, 6, 11, 3, want=15)
 pairs.case("GPT-2 small", 768, 3072, 50_257, 12, want=6702)
-
-pairs.mistake("one pair", lambda D, F, V, L: int(2 * (2 * D + F + V / (2 * L))))
-pairs.mistake("no head", lambda D, F, V, L: 2 * D + F)
-pairs.mistake("a head in every block", lambda D, F, V, L: 2 * D + F + V // 2)
-pairs.mistake("with a gate", lambda D, F, V, L: int(2 * D + 3 * F / 2 + V / (2 * L)))
-pairs.mistake("no W_o", lambda D, F, V, L: int(3 * D / 2 + F + V / (2 * L)))
-pairs.mistake("not back", lambda D, F, V, L: int(2 * D + F / 2 + V / (2 * L)))
-pairs.mistake("not whole", lambda D, F, V, L: 2 * D + F + V / (2 * L))
-pairs.mistake("one too long", lambda D, F, V, L: 2 * D + F + V // (2 * L) + 1)
-pairs.mistake("one too short", lambda D, F, V, L: 2 * D + F + -(-V // (2 * L)) - 1)

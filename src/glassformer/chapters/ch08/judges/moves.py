@@ -44,16 +44,4 @@ moved.also(np.array([0, 2, 0]), 1, 4, tied=False, want=[[_F] * 4] * 3)
 
 
 _ROWS = "table[np.cumsum(ids == token) > 0] = True"
-moved.slip("column alone", _ROWS, "")
 moved.slip("column alone", _ROWS, "", "if tied", "if True")
-moved.slip("sees ahead", "np.cumsum(ids == token) > 0", "np.full(len(ids), token in ids)")
-moved.slip("where it stands", "np.cumsum(ids == token) > 0", "ids == token")
-moved.slip("after it", "np.cumsum(ids == token)", "np.cumsum(ids == token) - (ids == token)")
-moved.slip("nothing", _ROWS, "", "if tied", "if False")
-moved.slip("no column", "if tied", "if False")
-moved.slip("column anyway", "if tied", "if True")
-moved.slip(
-    "from the last", "np.cumsum(ids == token) > 0", "np.cumsum(ids == token) > max(0, sum(ids == token) - 1)"
-)
-moved.slip("row for column", "table[:, token]", "table[token : token + 1]")
-moved.slip("everything", "np.zeros", "np.ones")

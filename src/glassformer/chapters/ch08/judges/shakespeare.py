@@ -109,30 +109,10 @@ def _turned_whole(x, n_heads, name):
     return split_heads(x if name == "v" else rotary(x), n_heads)
 
 
-_TOKENS = 'weights["token_embedding.weight"][ids]'
 _Q, _K = 'rms_norm(q, w["attention.norm_q.weight"])', 'rms_norm(k, w["attention.norm_k.weight"])'
-real.slip("no embedding norm", f'rms_norm({_TOKENS}, weights["decoder.embedding_norm.weight"])', _TOKENS)
-real.slip("no final norm", 'rms_norm(x, weights["decoder.norm.weight"])', "x")
-real.slip("tied", 'weights["unembedding.weight"]', 'weights["token_embedding.weight"].T')
-real.slip("no QK-norm", _Q, "q", _K, "k")
-real.slip(
-    "QK gains forgotten", 'norm_q.weight"]', 'norm_q.weight"] ** 0', 'norm_k.weight"]', 'norm_k.weight"] ** 0'
-)
 real.slip(
     "turned first", f"rotary({_Q})", _Q.replace("(q", "(rotary(q)"),
     f"rotary({_K})", _K.replace("(k", "(rotary(k)"),
 )  # fmt: skip
-real.slip("no rotation", "rotary(", "(")
-real.slip("values turned", "q, k, v, mask", "q, k, rotary(v), mask")
-real.slip("scale and root", "scale * np.sqrt(q.shape[-1])", "scale")
-real.slip("root alone", "scale * np.sqrt(q.shape[-1])", "1.0")
-real.slip("scale twice", "scale * np.sqrt", "scale * scale * np.sqrt")
-real.slip("no mask", ", mask=causal_mask(len(x), len(x))", "")
-real.slip("gate and up", "gate, up, down)", "up, gate, down)")
 real.slip("layer norm", rms_norm=lambda x, gain: layer_norm(x, gain, np.zeros(len(gain))))
-real.slip("attention not added", "x = x + merge_heads", "x = merge_heads")
-real.slip("feed-forward not added", "x = x + swiglu", "x = swiglu")
-real.slip("attention reads the stream", 'rms_norm(x, w["norm_attention.weight"])', "x")
-real.slip("gains swapped", "norm_q", "norm_other", "norm_k", "norm_q", "norm_other", "norm_k")
 real.slip("turned whole", "rotary(", "(", "n_heads) for", "n_heads, name) for", split_heads=_turned_whole)
-real.slip("mask inverted", "mask=causal_mask", "mask=~causal_mask")

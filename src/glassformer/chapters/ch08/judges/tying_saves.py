@@ -23,11 +23,3 @@ saving.case(
     50_257, 1024, 1600, 48, want=(80_411_200, 80_411_200 / (1_557_611_200 + 80_411_200)),
 )  # fmt: skip
 saving.case("a vocabulary of four entries saves 16 of 784 parameters", 4, 64, 4, 2, want=(16, 16 / 784))
-
-
-saving.slip("of the tied model", "tied=False", "tied=True")
-saving.slip("per cent", "saved / parameters", "100 * saved / parameters")
-saving.slip("what is left", "saved / parameters", "1 - saved / parameters")
-saving.slip("both", "saved = ", "saved = 2 * ")
-saving.slip("vocabulary alone", "vocab_size * d_model\n", "vocab_size\n")
-saving.slip("no biases", "tied=False", "tied=False, attention_biases=False")
