@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from tests.chapters.ch09.answers import whole_model
-from tests.exercises.answers import Answers
+from tests.exercises.answers import Answers, edited
 
 ANSWERS = Answers()
-right, wrong = ANSWERS.right, ANSWERS.wrong
+right, wrong, slip = ANSWERS.right, ANSWERS.wrong, ANSWERS.slip
 
 
 # 1 · training.batches
@@ -33,27 +33,19 @@ def batches_by_choice(ids, size, length, generator):
         yield some[:, :-1], some[:, 1:]
 
 
-@wrong("training.batches", "should be a generator")
-def batches_returned(ids, size, length, generator):
-    starts = generator.integers(len(ids) - length, size=size)
-    windows = ids[starts[:, None] + np.arange(length + 1)]
-    return windows[:, :-1], windows[:, 1:]
+slip("training.batches", "should be a generator", "while True", "if True", "yield", "return")
 
 
-@wrong("training.batches", "Does a window run past the end of the text?")
-def batches_past_the_end(ids, size, length, generator):
-    while True:
-        starts = generator.integers(0, len(ids) - length + 1, size=size)
-        windows = np.stack([ids[start : start + length + 1] for start in starts])
-        yield windows[:, :-1], windows[:, 1:]
+slip(
+    "training.batches", "Does a window run past the end of the text?",
+    "len(ids) - length,", "len(ids) - length + 1,",
+)  # fmt: skip
 
 
-@wrong("training.batches", "inputs of a batch of 3 windows of 5 should have shape (B, T) = (3, 5)")
-def batches_with_targets_inside(ids, size, length, generator):
-    while True:
-        starts = generator.integers(len(ids) - length, size=size)
-        windows = ids[starts[:, None] + np.arange(length + 1)]
-        yield windows, windows[:, 1:]
+slip(
+    "training.batches", "inputs of a batch of 3 windows of 5 should have shape (B, T) = (3, 5)",
+    "yield windows[:, :-1]", "yield windows",
+)  # fmt: skip
 
 
 # 2 · training.clip
@@ -78,14 +70,10 @@ def clip_by_torch(gradients, max_norm):
     return {name: weight.grad for name, weight in weights.items()}, norm
 
 
-@wrong("training.clip", "should be a pair")
-def clip_without_length(gradients, max_norm):
-    return {name: g / 5 for name, g in gradients.items()}
+slip("training.clip", "should be a pair", "}, norm", "}")
 
 
-@wrong("training.clip", "should be a dictionary")
-def clip_as_a_list(gradients, max_norm):
-    return list(gradients.values()), 0.5
+slip("training.clip", "should be a dictionary", "}, norm", "}.items(), norm")
 
 
 # 3 · training.rate_at
@@ -98,11 +86,10 @@ def rate_as_the_smaller_of_two(step, peak, warmup, steps, final_share=0.1):
     return np.float64(peak * min(up, final_share + (1 - final_share) * math.cos(math.pi * p / 2) ** 2))
 
 
-@wrong("training.rate_at", "should be 0.0055")
-def rate_by_roots(step, peak, warmup, steps, final_share=0.1):
-    if step < warmup:
-        return peak * (step + 1) / (warmup + 1)
-    return peak * final_share ** ((step - warmup) / (steps - warmup))
+slip(
+    "training.rate_at", "should be 0.0055",
+    "(final_share + (1 - final_share) * (1 + math.cos(math.pi * p)) / 2)", "final_share**p",
+)  # fmt: skip
 
 
 # 4 · training.adamw
@@ -116,10 +103,10 @@ def adamw_by_lerp(weight, grad, m, v, step, rate, betas=(0.9, 0.95), eps=1e-8, d
     return weight * (1 - rate * decay) - rate / (1 - one**step) * m / size, m, v
 
 
-@wrong("training.adamw", "should be [-0.25, 0.25, -0.25]")
-def adamw_with_signs_wrong(weight, grad, m, v, step, rate, betas=(0.9, 0.95), eps=1e-8, decay=0.1):
-    m, v = betas[0] * m + (1 - betas[0]) * grad, betas[1] * v + (1 - betas[1]) * grad**2
-    return weight - 2 * rate * np.sign(m), m, v
+slip(
+    "training.adamw", "should be [-0.25, 0.25, -0.25]",
+    "rate * mean / (np.sqrt(square) + eps)", "2 * rate * np.sign(m)",
+)  # fmt: skip
 
 
 # 5 · training.accumulated
@@ -166,30 +153,16 @@ def train_array_by_array(weights, n_heads, batches, steps, *, peak=1e-2, warmup=
         yield loss
 
 
-@right("training.train")
-def train_clipped_exactly(weights, n_heads, batches, steps, *, peak=1e-2, warmup=20, max_norm=1.0):
-    from glassformer.chapters.ch09.judges.gpt_gradients import gpt_gradients
-    from glassformer.chapters.ch10.judges.adamw import adamw
-    from glassformer.chapters.ch10.judges.rate_at import rate_at
-
-    memory = {name: (0.0, 0.0) for name in weights}
-    for step, (inputs, targets) in zip(range(steps), batches, strict=False):
-        found = [gpt_gradients(x, y, weights, n_heads) for x, y in zip(inputs, targets, strict=True)]
-        mean = {name: sum(g[name] for _, g in found) / len(found) for name in weights}
-        mean, _ = clip_only_if_long(mean, max_norm)
-        rate = rate_at(step, peak, warmup, steps)
-        for name, grad in mean.items():
-            grad = np.asarray(grad)
-            decay = 0.1 * (grad.ndim == 2)
-            weights[name], *memory[name] = adamw(
-                weights[name], grad, *memory[name], step + 1, rate, decay=decay
-            )
-        yield sum(loss for loss, _ in found) / len(found)
+right("training.train")(  # without the 1e-6 that PyTorch adds to the length
+    edited(
+        "training.train", "mean, _ = clip(mean, max_norm)",
+        "long = math.sqrt(sum((g * g).sum() for g in mean.values()))\n"
+        "        mean = {name: g * min(1.0, max_norm / long) for name, g in mean.items()}",
+    )
+)  # fmt: skip
 
 
-@wrong("training.train", "should be a generator")
-def train_says_the_end(weights, n_heads, batches, steps, *, peak=1e-2, warmup=20, max_norm=1.0):
-    return 3.0
+slip("training.train", "should be a generator", "yield", "return")
 
 
 @wrong("training.train", "`inputs, targets = batches[step]`")
@@ -214,9 +187,7 @@ def diagnose_by_a_table(first, one_batch, training, validation, vocab_size, unig
     return np.array([*[name for name, holds in table.items() if holds], "fine"])[0]
 
 
-@wrong("training.diagnose", "should be 'fine'")
-def diagnose_all(first, one_batch, training, validation, vocab_size, unigram):
-    return "broken"
+slip("training.diagnose", "should be 'fine'", 'return "fine"', 'return "broken"')
 
 
 # 8 · training.restore
@@ -232,15 +203,10 @@ def restore_by_partition(arrays):
     return [*found.values(), arrays["step"].item()]
 
 
-@wrong("training.restore", "should be a whole number")
-def restore_with_an_array(arrays):
-    weights, m, v, _ = restore_by_partition(arrays)
-    return weights, m, v, arrays["step"].copy()
+slip("training.restore", "should be a whole number", 'int(arrays["step"])', 'arrays["step"].copy()')
 
 
-@wrong("training.restore", "should return four things")
-def restore_weights_alone(arrays):
-    return restore_by_partition(arrays)[0]
+slip("training.restore", "should return four things", ', m, v, int(arrays["step"])', "")
 
 
 # 9 · training.gpt_torch
@@ -278,6 +244,4 @@ def orthogonal_in_single_precision(G, iterations=4):
     return X
 
 
-@wrong("training.orthogonal", "should be [[0.701]]; yours is [[2]]")
-def orthogonal_signs(G, iterations=4):
-    return 2 * np.sign(G)
+slip("training.orthogonal", "should be [[0.701]]; yours is [[2]]", "return X", "return 2 * np.sign(G)")

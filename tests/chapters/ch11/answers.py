@@ -11,7 +11,7 @@ from glassformer.chapters.ch08.judges.gpt import gpt
 from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
-right, wrong = ANSWERS.right, ANSWERS.wrong
+right, wrong, slip = ANSWERS.right, ANSWERS.wrong, ANSWERS.slip
 
 
 # 1 · generating.temper
@@ -26,9 +26,7 @@ def temper_to_the_power(logits, temperature):
     return np.log(np.exp(logits) ** (1 / temperature))
 
 
-@wrong("generating.temper", "leaves nothing to draw from")
-def temper_to_nothing(logits, temperature):
-    return np.full(logits.shape, -np.inf)
+slip("generating.temper", "leaves nothing to draw from", "logits / temperature", "0 * logits - np.inf")
 
 
 # 2 · generating.top_k
@@ -41,9 +39,10 @@ def top_k_of_torch(logits, k):
     return torch.full_like(logits, -math.inf).scatter(-1, best.indices, best.values)
 
 
-@wrong("generating.top_k", "should have shape (5,)")
-def top_k_shorter(logits, k):
-    return np.sort(logits)[-k:]
+slip(
+    "generating.top_k", "should have shape (5,)",
+    "np.where(logits < smallest, -np.inf, logits)", "np.sort(logits)[-k:]",
+)  # fmt: skip
 
 
 # 3 · generating.top_p
@@ -58,9 +57,7 @@ def top_p_as_often_in_torch(logits, p):
     return logits.masked_fill(cut.scatter(-1, order, cut), -math.inf)
 
 
-@wrong("generating.top_p", "softmax of top_p(logits, 0.8)")
-def top_p_of_nothing(logits, p):
-    return logits
+slip("generating.top_p", "softmax of top_p(logits, 0.8)", "before >= p", "before > 1")
 
 
 # 4 · generating.draw
@@ -111,9 +108,10 @@ def generate_in_torch(ids, weights, n_heads, n_new, *, temperature=1.0, k=None, 
     return ids
 
 
-@wrong("generating.generate", "should have shape (T) = (7,); yours has shape (1, 7)")
-def generated_as_a_batch(ids, weights, n_heads, n_new, **options):
-    return generate_in_torch(ids, weights, n_heads, n_new, **options)[None]
+slip(
+    "generating.generate", "should have shape (T) = (7,); yours has shape (1, 7)",
+    "return np.array(text)", "return np.array([text])",
+)  # fmt: skip
 
 
 @right("generating.generate_cached")
@@ -146,19 +144,10 @@ def beam_by_argsort(next_log_p, n_new, width):
     return np.array(beams[0]), totals[0]
 
 
-@wrong("generating.beam", "in the wrong order")
-def beam_turned(next_log_p, n_new, width):
-    ids, total = beam_by_argsort(next_log_p, n_new, width)
-    return total, ids
+slip("generating.beam", "in the wrong order", "return list(ids), total", "return total, list(ids)")
 
 
-@wrong("generating.beam", "all of the texts")
-def beam_gives_all(next_log_p, n_new, width):
-    texts = [((), 0.0)]
-    for _ in range(n_new):
-        grown = [((*ids, i), total + x) for ids, total in texts for i, x in enumerate(next_log_p(ids))]
-        texts = sorted(grown, key=lambda text: -text[1])[:width]
-    return texts
+slip("generating.beam", "all of the texts", "return list(ids), total", "return texts")
 
 
 # 7 · generating.changes
@@ -172,9 +161,7 @@ def changes_by_paths(mask, position, n_layers):
     return [steps(sees, i)[:, position] > 0 for i in range(n_layers)]
 
 
-@wrong("generating.changes", "Make it one with `dtype=bool`")
-def changes_as_numbers(mask, position, n_layers):
-    return np.array(changes_by_paths(mask, position, n_layers)).astype(int)
+slip("generating.changes", "Make it one with `dtype=bool`", "np.array(rows)", "np.array(rows).astype(int)")
 
 
 # 8 · generating.cells
@@ -186,9 +173,7 @@ def cells_counted(n):
     return n**2, sum(steps), sum(t * t for t in steps), sum(steps)
 
 
-@wrong("generating.cells", "your function should return 4 things")
-def cells_of_three(n):
-    return n * n, n * (n + 1) // 2, n * (n + 1) // 2
+slip("generating.cells", "your function should return 4 things", "return n * n, ", "return ")
 
 
 # 9 · generating.cache_bytes
@@ -198,11 +183,6 @@ def cells_of_three(n):
 def bytes_of_real_arrays(n_layers, n_kv_heads, d_head, length, *, bytes_per_number=2, batch=1):
     one = np.broadcast_to(np.zeros((), np.int8), (2, n_layers, batch, n_kv_heads, length, d_head))
     return one.size * bytes_per_number
-
-
-@wrong("generating.cache_bytes", "should be 4; yours is 6")
-def bytes_with_a_query(n_layers, n_kv_heads, d_head, length, *, bytes_per_number=2, batch=1):
-    return 3 * n_layers * n_kv_heads * d_head * length * bytes_per_number * batch
 
 
 # 10 · generating.step
@@ -240,9 +220,7 @@ def step_in_torch(id, weights, n_heads, cache):
     return norm(x, "decoder.norm") @ w["token_embedding.weight"].T
 
 
-@wrong("generating.step", "should have shape (V) = (9,); yours has shape (1, 9)")
-def step_as_a_row(id, weights, n_heads, cache):
-    return step_in_torch(id, weights, n_heads, cache)[None]
+slip("generating.step", "should have shape (V) = (9,); yours has shape (1, 9)", ".T)[0]", ".T)")
 
 
 # 12 · generating.diagnose
@@ -260,6 +238,4 @@ def diagnose_by_prefixes(read, write, ids):
     return "fine" if (says[:-1] == ids[1:]).mean() >= (says == ids).mean() else "targets"
 
 
-@wrong("generating.diagnose", "should be 'fine'")
-def diagnose_another_word(read, write, ids):
-    return "nothing"
+slip("generating.diagnose", "should be 'fine'", 'else "fine"', 'else "nothing"')

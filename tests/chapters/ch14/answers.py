@@ -9,7 +9,7 @@ from torch.nn import functional
 from tests.exercises.answers import Answers
 
 ANSWERS = Answers()
-right, wrong = ANSWERS.right, ANSWERS.wrong
+right, slip = ANSWERS.right, ANSWERS.slip
 
 
 # 1 · clinic.knows_nothing
@@ -31,19 +31,10 @@ def knows_nothing_as_a_perplexity(logits, targets):
     return np.exp(-0.1) < perplexity / V < np.exp(0.1)
 
 
-@wrong("clinic.knows_nothing", "at padding")
-def knows_nothing_with_padding_as_0(logits, targets):
-    rows = torch.as_tensor(logits).flatten(0, 1)
-    wanted = torch.as_tensor(np.where(targets < 0, 0, targets)).flatten()
-    return abs(functional.cross_entropy(rows, wanted) - math.log(logits.shape[-1])) < 0.1
-
-
 # 2 · clinic.says_the_same
 
 
-@wrong("clinic.says_the_same", "a sum or a mean")
-def says_the_same_of_the_mean(model, ids):
-    return abs((model(ids) - model(ids)).mean()) < 1e-4
+slip("clinic.says_the_same", "a sum or a mean", "np.abs(", "abs(np.mean(", ".max()", ")")
 
 
 @right("clinic.says_the_same")
@@ -75,12 +66,6 @@ def order_matters_by_a_swap_of_two_that_differ(model, ids):
     return not np.allclose(model(ids)[-1], model(other)[-1], rtol=0, atol=1e-4)
 
 
-@wrong("clinic.order_matters", "in order already")
-def order_matters_sorted_once(model, ids):
-    other = np.append(np.sort(ids[:-1]), ids[-1])
-    return not np.allclose(model(ids)[-1], model(other)[-1], rtol=0, atol=1e-4)
-
-
 # 4 · clinic.padding_is_unseen
 
 
@@ -103,23 +88,7 @@ def padding_is_unseen_by_other_padding(model, ids, pad):
     return bool(max(np.abs(row - alone).max() for row in rows) < 1e-4)
 
 
-@wrong("clinic.padding_is_unseen", "Real characters may have that id")
-def padding_is_unseen_by_its_id(model, ids, pad):
-    longer = np.append(ids, [pad] * 2)
-    return np.allclose(model(longer, longer != pad)[: len(ids)], model(ids, ids == ids), rtol=0, atol=1e-4)
-
-
-@wrong("clinic.padding_is_unseen", "compare with the text alone")
-def padding_is_unseen_by_two_of_them(model, ids, pad):
-    real = np.arange(len(ids) + 1) < len(ids)
-    one, other = (model(np.append(ids, p), real)[:-1] for p in (pad, pad - 1))
-    return np.allclose(one, other, rtol=0, atol=1e-4)
-
-
-@wrong("clinic.padding_is_unseen", "mask should be (T,)")
-def padding_is_unseen_with_a_short_mask(model, ids, pad):
-    T = len(ids)
-    return np.allclose(model(np.append(ids, [pad] * 3), np.ones(T, bool))[:T], model(ids, np.ones(T, bool)))
+slip("clinic.padding_is_unseen", "mask should be (T,)", "np.arange(T + 3) < T", "np.ones(T, bool)")
 
 
 # 5 · clinic.read_map
@@ -136,13 +105,6 @@ def read_map_by_loop(weights):
     return "future" if max(ahead) > 1e-6 else "fine"
 
 
-@wrong("clinic.read_map", "look at all rows")
-def read_map_by_row_0(weights):
-    if not np.isclose(weights[0].sum(), 1):
-        return "axis" if np.allclose(weights.sum(0), 1) else "late"
-    return "future" if np.triu(weights, 1).any() else "fine"
-
-
 # 6 · clinic.first_difference
 
 
@@ -150,12 +112,6 @@ def read_map_by_row_0(weights):
 def first_difference_by_argmax(mine, theirs):
     off = ~np.array([np.max(np.abs(a - b)) <= 1e-4 for a, b in zip(mine, theirs, strict=True)])
     return off.argmax() if off.any() else -1
-
-
-@wrong("clinic.first_difference", "rtol=0")
-def first_difference_with_a_share(mine, theirs):
-    same = [np.allclose(a, b, atol=1e-4) for a, b in zip(mine, theirs, strict=True)]
-    return same.index(False) if False in same else -1
 
 
 # 7 · clinic.attend
@@ -175,17 +131,7 @@ def attend_with_a_large_negative_number(q, k, v):
     return weights @ v / weights.sum(-1, keepdims=True)
 
 
-@wrong("clinic.attend", "may be hidden")
-def attend_masked_after_exp(q, k, v):
-    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
-    weights = np.tril(np.exp(scores - scores.max(-1, keepdims=True)))
-    with np.errstate(all="ignore"):
-        return weights / weights.sum(-1, keepdims=True) @ v
-
-
-@wrong("clinic.attend", "should have shape (T, K) = (1, 4)")
-def attend_of_the_last_alone(q, k, v):
-    return v[..., -1, :]
+slip("clinic.attend", "should have shape (T, K) = (1, 4)", "return ", "return v[..., -1, :]  # ")
 
 
 # 8 · clinic.cover
@@ -200,16 +146,6 @@ def cover_of_sets(caught):
         chosen.append(best)
         left -= tests[best]
     return chosen
-
-
-@wrong("clinic.cover", "before you looked")
-def cover_do_while(caught):
-    left, chosen = caught.copy(), []
-    while True:
-        chosen.append(int(left.sum(1).argmax()))
-        left[:, caught[chosen[-1]]] = False
-        if not left.any():
-            return chosen
 
 
 # 9 · clinic.diagnose
@@ -240,15 +176,3 @@ def diagnose_in_another_order(model, ids):
         return "future"
     shuffled = np.append(np.roll(ids[:-1], 2), ids[-1])
     return "fine" if np.abs(model(shuffled)[-1] - calls[0][-1]).max() > 1e-4 else "order"
-
-
-@wrong("clinic.diagnose", "Compare all but the last")
-def diagnose_by_two_rows(model, ids):
-    logits, other = model(ids), ids.copy()
-    if np.abs(logits - model(ids)).max() > 1e-4:
-        return "dropout"
-    other[-1] = (other[-1] + 1) % logits.shape[1]
-    if np.abs(logits - model(other))[[0, -2]].max() > 1e-4:
-        return "future"
-    moved = np.append(np.roll(ids[:-1], 1), ids[-1])
-    return "fine" if np.abs(logits[-1] - model(moved)[-1]).max() > 1e-4 else "order"
