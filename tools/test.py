@@ -29,6 +29,7 @@ EVERYTHING = ["tests", "notebooks"]
 SHARED = [
     "tests/test_chapters.py",
     "tests/notebooks",
+    "tests/chapters/test_views.py",
     "tests/exercises",
     "tests/site",
     "tests/widgets/test_quiz.py",

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from traitlets import TraitError
 
 from glassformer import nn
 from glassformer.chapters.ch09.nudge_explorer import CONFIG, IDS, RATES, STEPS, tiny_gpt
@@ -163,37 +162,6 @@ def test_a_weight_is_chosen_moved_and_measured_by_keys(mount, call):
     assert readout(w)["slope, backward pass"] == 0
     assert "The slope is exactly 0" in w.says
     assert readout(w)["digits that agree"] == "all"
-
-
-@pytest.mark.parametrize("width", [900, 360])
-def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
-    w = mount(NudgeExplorer(name=W_UP, at=[3, 2], by=-0.7, h=0.1), width=width)
-    shoot(f"nudge-{width}")
-    assert w.tables()
-    assert w.overflow() == 0
-    if width == 360:
-        assert w.axe_violations() == []
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"name": "decoder.W"}, "name"),
-        (
-            {"at": [4, 0]},
-            r"at=\[4, 0\] is not an index into decoder.blocks.0.attention.W_o.weight, of shape \(4, 4\)",
-        ),
-        ({"at": [1]}, "at="),
-        ({"name": "decoder.norm.bias", "at": [0, 1]}, "at="),
-        ({"by": 2.1}, "by"),
-        ({"h": 2.0}, "h"),
-        ({"sides": "none"}, "sides"),
-        ({"rate": 0.2}, "rate"),
-    ],
-)
-def test_bad_traits_raise(traits, message):
-    with pytest.raises(TraitError, match=message):
-        NudgeExplorer(**traits)
 
 
 def test_another_array_begins_at_its_first():

@@ -5,8 +5,6 @@ import json
 import numpy as np
 import pytest
 from close import ENGINE, SINGLE, assert_close
-from playwright.sync_api import expect
-from traitlets import TraitError
 
 from glassformer import shipped
 from glassformer.chapters.ch11.beam_tree import BeamTree
@@ -185,31 +183,6 @@ def test_texts_of_other_lengths_are_valued_as_the_penalty_says(mount, view):
     w.saved()
     found(w)
     assert "All texts have the same length here" in w.says
-
-
-def test_a_character_that_the_model_does_not_know(mount, view):
-    w = mount(view())
-    w.control(PROMPT).fill("hé")
-    expect(w.root.locator(".gf-own-note")).to_have_text("The model has never seen é, so it skips it.")
-    assert w.saved()["text"] == "h"
-    found(w)
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"n_beams": 7}, "n_beams"),
-        ({"n_new": 0}, "n_new"),
-        ({"end": "!"}, "end"),
-        ({"length_penalty": 2.5}, "length_penalty"),
-        ({"node": [0]}, "node"),
-        ({"text": "a" * 101}, "text has 101 characters, but must have 1 to 100"),
-        ({"model": "masked"}, "model='masked' belongs to the family encoder; it must be decoder"),
-    ],
-)
-def test_bad_traits_raise(traits, message):
-    with pytest.raises(TraitError, match=message):
-        BeamTree(**traits)
 
 
 def test_accessible_and_never_wider_than_the_page(mount, view, shoot):

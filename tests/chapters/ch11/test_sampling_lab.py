@@ -7,8 +7,6 @@ import re
 import numpy as np
 import pytest
 from close import SINGLE, assert_close
-from playwright.sync_api import expect
-from traitlets import TraitError
 
 from glassformer import shipped
 from glassformer.chapters.ch11 import sampling_lab
@@ -82,7 +80,7 @@ NEEDS_THE_TEXT = {"past", "repetition_penalty", "no_repeat_ngram"}  # a page's `
 def test_every_strategy_of_generate_has_its_sliders():
     strategies = {*inspect.signature(distribution).parameters} - {"logits"} - NEEDS_THE_TEXT
     missing = (
-        "a strategy needs code in transformer.js, traits and sliders here, an entry in STRATEGY (.py and .js)"
+        "a strategy needs code in transformer.js, traits and sliders, and an entry in STRATEGY (.py and .js)"
     )
     assert set(sampling_lab.STRATEGY) == strategies, missing
     [in_javascript] = re.findall(r"^const STRATEGY = (.*);$", read("sampling_lab"), re.M)
@@ -135,24 +133,6 @@ def test_at_first_every_cut_is_off_and_a_character_is_shown_that_was_not_the_lik
     written, logits = lab.written()
     [id] = TOKENIZER.encode(written[lab.position])
     assert 1 <= (logits[lab.position] > logits[lab.position][id]).sum() <= 5
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"top_k": 0}, "top_k=0 is not one of 1 … 65"),
-        ({"other_top_k": 66}, "other_top_k=66 is not one of 1 … 65"),
-        ({"temperature": float("nan")}, "temperature"),
-        ({"top_p": 0}, "top_p"),
-        ({"length": 401}, "length"),
-        ({"picked": [[0, "é"]]}, "picked has"),
-        ({"other_picked": [[-1, "a"]]}, "other_picked has"),
-        ({"model": "masked"}, "must be decoder"),
-    ],
-)
-def test_bad_traits_raise(traits, message):
-    with pytest.raises(TraitError, match=message):
-        SamplingLab(**traits)
 
 
 # --- the mathematics --------------------------------------------------------------------------------------
@@ -219,16 +199,13 @@ def test_the_first_picture_needs_no_weights_and_follows_the_keys(mount):
     assert repeats > 0
 
     w.root.get_by_role("group", name="What is written; arrow keys choose a character", exact=True).focus()
-    for key, position in (
-        ("ArrowRight", 28),
-        ("ArrowUp", 12),
-        ("ArrowDown", 28),
-        ("Home", 0),
-        ("ArrowLeft", 0),
-    ):
-        w.page.keyboard.press(key)
+    for key, position in zip(["Right", "Up", "Down", "Left"], (28, 12, 28, 27), strict=True):
+        w.page.keyboard.press(f"Arrow{key}")
         w.settle()
         assert w.get("position") == position, key
+    w.page.keyboard.press("Home")
+    w.page.keyboard.press("ArrowLeft")
+    assert w.get("position") == 0
     assert_shows(w, logits[0], strategy, atol=STORED)
     w.page.keyboard.press("End")
     assert w.says.startswith("The next character, at position 60: the likeliest is ")
@@ -257,21 +234,14 @@ def test_it_writes_as_python_does(mount):
     }.items():
         w.press(label, *keys)
     w.rest()
-    assert {name: w.get(name) for name in ("temperature", "top_k", "top_p", "min_p", "seed")} == {
-        "temperature": pytest.approx(0.7),
-        "top_k": 12,
-        "top_p": 0.99,
-        "min_p": 0.03,
-        "seed": 8,
-    }
+    names = ("temperature", "top_k", "top_p", "min_p", "seed")
+    assert [w.get(name) for name in names] == [pytest.approx(0.7), 12, 0.99, 0.03, 8]
     _, logits = assert_writes(w)
     w.set(position=15)
     assert_shows(w, logits[15], w.widget.strategy())
     assert w.page.evaluate("window.asked") == 1
     click(w, "Start again")
     assert text(w) == ""
-    w.control("Your prompt").fill("hé")
-    expect(w.root.locator(".gf-own-note")).to_have_text("The model has never seen é, so it skips it.")
     w.control("Your prompt").fill("To be")
     w.rest()
     assert w.says.startswith("The next character, at position 0: ")

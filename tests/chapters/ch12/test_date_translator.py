@@ -6,9 +6,7 @@ import math
 from datetime import date
 
 import numpy as np
-import pytest
 from playwright.sync_api import expect
-from traitlets import TraitError
 
 from glassformer import dates
 from glassformer.chapters.ch12.date_translator import EXAMPLE
@@ -59,9 +57,8 @@ def assert_shows(w, translated, t, *, atol=LIVE):
     weights = of_block.mean(axis=0) if widget.head < 0 else of_block[widget.head]
     np.testing.assert_allclose(column(looks, 2), weights[t], rtol=0, atol=atol)
     assert [row[1] for row in looks[1:]] == list(widget.text.replace(" ", "␣"))
-    np.testing.assert_allclose(
-        column(likely, 1), np.sort(translated.probabilities[t])[::-1], rtol=0, atol=atol
-    )
+    right = np.sort(translated.probabilities[t])[::-1]
+    np.testing.assert_allclose(column(likely, 1), right, rtol=0, atol=atol)
     assert "".join(row[1] for row in written[1:]) == translated.text + "■"
     entropies = -(weights * np.log(np.maximum(weights, 1e-30))).sum(axis=-1)
     np.testing.assert_allclose(column(written, 5), entropies, rtol=0, atol=5e-3)
@@ -79,22 +76,6 @@ def test_the_marks_are_those_of_the_recipe_and_what_is_stored_is_small():
     assert {name: widget._marks[name] for name in special} == special
     assert len(json.dumps(widget._stored)) < 60_000
     assert DateTranslator().translation().text == "1984-11-23"
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"text": "k"}, "k"),
-        ({"text": "a" * 65}, "65 characters, but must have 1 to 64"),
-        ({"block": 2}, "block=2 is not below 2"),
-        ({"head": 4}, "head=4 is not below 4"),
-        ({"head": -2}, "head"),
-        ({"model": "shakespeare"}, "must be encoder-decoder"),
-    ],
-)
-def test_bad_traits_raise(traits, message):
-    with pytest.raises(TraitError, match=message):
-        DateTranslator(**traits)
 
 
 # --- the mathematics --------------------------------------------------------------------------------------
@@ -137,18 +118,9 @@ def test_what_a_text_means_and_what_is_said_of_an_answer(call):
     found = call.each("date_translator", "meaning", [[pair.source, ways] for pair in pairs])
     assert [each["iso"] for each in found] == [pair.target for pair in pairs]
     strange = [
-        *STRANGE,
-        "3 Mai 1994",
-        "3th May 1994",
-        "03.5.1994",
-        "MAY 3, 1994",
-        "3 May 94",
-        "32 May 1994",
-        "3 May 1994 ",
-    ]
-    assert call.each("date_translator", "meaning", [[text, ways] for text in strange]) == [None] * len(
-        strange
-    )
+        *STRANGE, "3 Mai 1994", "3th May 1994", "03.5.1994", "MAY 3, 1994", "3 May 94", "32 May 1994", "3 May 1994 ",
+    ]  # fmt: skip
+    assert set(call.each("date_translator", "meaning", [[text, ways] for text in strange])) == {None}
     texts = [
         "2000-02-29",
         "1900-02-29",
@@ -160,18 +132,11 @@ def test_what_a_text_means_and_what_is_said_of_an_answer(call):
         "1977-12-31",
     ]
     assert call.each("date_translator", "isDay", [[text] for text in texts]) == [True, *[False] * 6, True]
-    said = call.each(
-        "date_translator",
-        "verdict",
-        [
-            ["3.5.1994", "1994-05-03", ways],
-            ["2099, oct 15", "2099-05-15", ways],
-            ["30 February 2001", "2001-02-30", ways],
-            ["3-5-1994", "1994-05-03", ways],
-            ["no date at all", "2000-03-00", ways],
-            ["23 November 1784", "2044-11-17", ways],
-        ],
-    )
+    answers = {
+        "3.5.1994": "1994-05-03", "2099, oct 15": "2099-05-15", "30 February 2001": "2001-02-30",
+        "3-5-1994": "1994-05-03", "no date at all": "2000-03-00", "23 November 1784": "2044-11-17",
+    }  # fmt: skip
+    said = call.each("date_translator", "verdict", [[*answer, ways] for answer in answers.items()])
     assert [each["mark"] for each in said] == ["✓", "✗", "?", "?", "?", "✗"]
     assert said[1]["says"] == "Wrong: the date is 2099-10-15."
     assert "no such day" in said[2]["says"]
@@ -224,11 +189,6 @@ def test_another_text_on_a_phone_and_what_it_does_not_know(mount, shoot):
     w.saved()
     assert_shows(w, w.widget.translation(), 6)
     assert verdict.inner_text().endswith("2099-05-15. Wrong: the date is 2099-10-15.")
-    w.control(FIELD).fill("2099, oktober")
-    expect(w.root.locator(".gf-own-note")).to_have_text("The model has never seen k, so it skips it.")
-    w.control(FIELD).fill("")
-    expect(w.root.locator(".gf-own-note")).to_contain_text("Your text is empty, so the model starts from a")
-    w.settle()
     w.root.get_by_role("button", name="23-11-1984", exact=True).press("Enter")
     w.rest()
     w.saved()

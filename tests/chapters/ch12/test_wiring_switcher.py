@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from traitlets import TraitError
 
 from glassformer.chapters.ch12.wiring_switcher import configs, lines
 from glassformer.config import ModelConfig
@@ -110,12 +109,8 @@ def test_the_lines_make_the_configurations():
 
 
 def test_positions_in_words(call):
-    assert call.each("wiring_switcher", "runs", [[[0, 1, 2]], [[0, 1, 4]], [[3]], [[]]]) == [
-        "0…2",
-        "0…1 and 4",
-        "3",
-        "",
-    ]
+    said = call.each("wiring_switcher", "runs", [[[0, 1, 2]], [[0, 1, 4]], [[3]], [[]]])
+    assert said == ["0…2", "0…1 and 4", "3", ""]
 
 
 # --- what is seen -----------------------------------------------------------------------------------------
@@ -125,11 +120,7 @@ def check(w):
     """Checks the counts in the titles and in the table, and what every position reads."""
     w.saved()
     masks = w.widget.masks()
-    names = {
-        "encoder": "encoder’s self-attention",
-        "decoder": "decoder’s self-attention",
-        "cross": "cross-attention",
-    }
+    names = {"cross": "cross-attention"} | {one: f"{one}’s self-attention" for one in ("encoder", "decoder")}
     counts, *sides = w.tables()
     assert counts[1:] == [
         [names[name], *map(str, mask.shape), str(mask.sum()), str(mask.size)] for name, mask in masks.items()
@@ -137,11 +128,11 @@ def check(w):
     titles = dict(
         text.split("\n")[:2] for text in w.root.locator(".gf-wire-masks .gf-panel-title").all_inner_texts()
     )
-    for name, title in (
-        ("encoder", "Encoder’s mask"),
-        ("decoder", "Decoder’s mask"),
-        ("cross", "Cross mask"),
-    ):
+    for name, title in {
+        "encoder": "Encoder’s mask",
+        "decoder": "Decoder’s mask",
+        "cross": "Cross mask",
+    }.items():
         said = f"{masks[name].sum()} of {masks[name].size} open" if name in masks else "not used"
         assert titles[title] == said
     assert len(sides) == len({"encoder", "decoder"} & set(masks))
@@ -236,28 +227,3 @@ def test_families_masks_and_positions_by_keyboard(mount, shoot):
     assert w.get("query") == 2
     w.page.mouse.move(2, 2)
     assert "Position 2 of the text" in w.says
-
-
-def test_accessible_and_never_wider_than_a_phone(mount, shoot):
-    w = mount(WiringSwitcher(family="encoder-decoder", text="M" * 12, source="M" * 12, padding=3), width=360)
-    check(w)
-    assert w.overflow() == 0
-    assert w.axe_violations() == []
-    shoot("wiring-360")
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"family": "rnn"}, "family='rnn' is not one of decoder, encoder, encoder-decoder"),
-        ({"mask": "self"}, "mask='self' is not one of encoder, decoder, cross"),
-        ({"text": ""}, "text has 0 characters, but must have 1 to 12"),
-        ({"source": "a" * 13}, "source has 13 characters"),
-        ({"padding": 4}, "padding"),
-        ({"prefix": -1}, "prefix"),
-        ({"query": -1}, "query"),
-    ],
-)
-def test_bad_traits_raise(traits, message):
-    with pytest.raises(TraitError, match=message):
-        WiringSwitcher(**traits)

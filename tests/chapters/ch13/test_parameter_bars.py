@@ -4,7 +4,6 @@ import math
 import re
 
 import pytest
-from traitlets import TraitError
 
 from glassformer import shipped
 from glassformer.chapters.ch13.parameter_bars import NONE, SORTS, ParameterBars, configs, year
@@ -38,22 +37,16 @@ def test_every_model_of_the_book_is_counted_to_the_digit(call, counted):
     for name, one in (PUBLISHED | TEACHING).items():
         assert COUNTS[name].total == one.n_parameters
     for name in shipped.NAMES:
-        assert COUNTS[name].total == sum(
-            weight.size for weight in shipped.load(name)[0].named_parameters().values()
-        )
+        weights = shipped.load(name)[0].named_parameters().values()
+        assert COUNTS[name].total == sum(weight.size for weight in weights)
     spelled = call.each("counting", "formulaOf", [[part] for model in counted for part in model["parts"]])
     written = [str(part) for count in COUNTS.values() for part in count.parts]
     assert [re.sub(r"(?<=\d),(?=\d)", "", text) for text in spelled] == written
 
 
 def test_years_are_those_of_the_sources():
-    assert [year(name) for name in ("gpt2", "gpt3", "t5-v1.1-base", "llama-3-8b", "qwen3-8b")] == [
-        2019,
-        2020,
-        2020,
-        2024,
-        2025,
-    ]
+    years = {"gpt2": 2019, "gpt3": 2020, "t5-v1.1-base": 2020, "llama-3-8b": 2024, "qwen3-8b": 2025}
+    assert {name: year(name) for name in years} == years
     assert all(str(year(name)) in one.source for name, one in PUBLISHED.items())
     assert {year(name) for name in (*TEACHING, *shipped.NAMES)} == {None}
 
@@ -83,14 +76,8 @@ def test_areas_are_true_to_scale(call, counted):
 
 def test_the_small_ones_vanish_in_words(call, counted):
     of = {model["name"]: model for model in counted}
-    asked = [
-        ["teaching-736", "gpt3"],
-        ["gpt2", "gpt3"],
-        ["gpt3", "gpt3"],
-        ["gpt3", "gpt2"],
-        ["gpt2", "gpt2-medium"],
-    ]
-    said = call.each("parameter_bars", "onScale", [[of[one], of[full]] for one, full in asked])
+    pairs = "teaching-736 gpt3", "gpt2 gpt3", "gpt3 gpt3", "gpt3 gpt2", "gpt2 gpt2-medium"
+    said = call.each("parameter_bars", "onScale", [[of[name] for name in pair.split()] for pair in pairs])
     N = {name: count.total for name, count in COUNTS.items()}
     pixels = 340 * math.sqrt(N["teaching-736"] / N["gpt3"])
     assert said == [
@@ -126,14 +113,9 @@ def rows(w):
 
 
 def right(*models):
-    found = {
-        part: [round(share(name, part) * COUNTS[name].total) for name in models] for part in parts_of(*models)
-    }
+    parts = {part.name for name in models for part in COUNTS[name].parts}
+    found = {part: [round(share(name, part) * COUNTS[name].total) for name in models] for part in parts}
     return found | {"total": [COUNTS[name].total for name in models]}
-
-
-def parts_of(*models):
-    return {part.name for name in models for part in COUNTS[name].parts}
 
 
 def test_shares_by_keyboard(mount, shoot):
@@ -202,30 +184,3 @@ def test_sizes_by_keyboard(mount, shoot):
     w.settle()
     w.root.locator(".gf-areas").click(position={"x": frame["width"] - 12, "y": 12})
     assert w.saved()["model"] == "gpt2-xl"
-
-
-def test_accessible_and_never_wider_than_the_page(mount, shoot):
-    w = mount(ParameterBars(other="bert-base"), width=360)
-    assert w.tables()
-    assert w.overflow() == 0
-    assert w.axe_violations() == []
-    shoot("sizes-360")
-    w.set(view="size", scale="gpt3")
-    assert w.overflow() == 0
-    shoot("sizes-areas-360")
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"model": "gpt5"}, "model='gpt5' is not one of teaching-512"),
-        ({"scale": "none"}, "scale='none' is not one of"),
-        ({"other": 7}, "other"),
-        ({"part": "tail"}, "part='tail' is not one of token embedding"),
-        ({"sort": "name"}, "sort"),
-        ({"family": "gpt"}, "family"),
-    ],
-)
-def test_bad_traits_raise(traits, message):
-    with pytest.raises(TraitError, match=message):
-        ParameterBars(**traits)
