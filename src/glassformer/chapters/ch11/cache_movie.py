@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from traitlets import Dict, Int, List, TraitError, Unicode, default, observe, validate
+from traitlets import Dict, Enum, Int, List, TraitError, Unicode, default, observe, validate
 
 from glassformer import shipped
 from glassformer.config import ModelConfig
@@ -126,10 +126,10 @@ class CacheMovie(View, module="cache_movie"):
     text = Unicode("A horse! a horse!").tag(sync=True)
     prompt = Int(9, min=1, max=LONGEST - 1).tag(sync=True)
     step = Int(3, min=0, max=LONGEST - 2).tag(sync=True)
-    model = Unicode("shakespeare").tag(sync=True)
+    model = Enum(tuple(MODELS), "shakespeare").tag(sync=True)
     n_kv_heads = Int().tag(sync=True)
     length = Int().tag(sync=True)
-    bytes_per_number = Int(4).tag(sync=True)
+    bytes_per_number = Enum(tuple(NUMBERS), 4).tag(sync=True)
     measured = Dict().tag(sync=True)
     _models = List().tag(sync=True)
 
@@ -171,12 +171,6 @@ class CacheMovie(View, module="cache_movie"):
             raise TraitError(f"text has {len(text)} characters, must have 2 to {LONGEST}")
         return text
 
-    @validate("model")
-    def _validate_model(self, proposal: dict) -> str:
-        if proposal["value"] not in MODELS:
-            raise TraitError(f"model={proposal['value']!r} is not one of {', '.join(MODELS)}")
-        return proposal["value"]
-
     @validate("n_kv_heads")
     def _validate_n_kv_heads(self, proposal: dict) -> int:
         value, n_heads = proposal["value"], config_of(self.model).n_heads
@@ -186,11 +180,9 @@ class CacheMovie(View, module="cache_movie"):
 
     @validate("length")
     def _validate_length(self, proposal: dict) -> int:
-        return _one_of("length", proposal["value"], lengths(self.model))
-
-    @validate("bytes_per_number")
-    def _validate_bytes(self, proposal: dict) -> int:
-        return _one_of("bytes_per_number", proposal["value"], list(NUMBERS))
+        if proposal["value"] not in (known := lengths(self.model)):
+            raise TraitError(f"length={proposal['value']} is not one of {', '.join(map(str, known))}")
+        return proposal["value"]
 
     @validate("measured")
     def _validate_measured(self, proposal: dict) -> dict:
@@ -210,9 +202,3 @@ class CacheMovie(View, module="cache_movie"):
             self.n_kv_heads = config_of(self.model).n_kv_heads
         if self.length not in lengths(self.model):
             self.length = lengths(self.model)[-1]
-
-
-def _one_of(name: str, value: Any, allowed: list[int]) -> Any:
-    if value not in allowed:
-        raise TraitError(f"{name}={value} is not one of {', '.join(map(str, allowed))}")
-    return value

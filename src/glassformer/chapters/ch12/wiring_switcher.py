@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
-from traitlets import Dict, Int, TraitError, Unicode, default, validate
+from traitlets import Dict, Enum, Int, TraitError, Unicode, default, validate
 
 from glassformer import shipped
 from glassformer.config import FAMILIES, ModelConfig
@@ -63,12 +63,12 @@ class WiringSwitcher(View, module="wiring_switcher"):
         TraitError: a trait is outside its range.
     """
 
-    family = Unicode("decoder").tag(sync=True)
+    family = Enum(FAMILIES, "decoder").tag(sync=True)
     text = Unicode("A horse!").tag(sync=True)
     source = Unicode("Ein Pferd!").tag(sync=True)
     prefix = Int(0, min=0, max=LONGEST).tag(sync=True)
     padding = Int(0, min=0, max=MOST_PADDING).tag(sync=True)
-    mask = Unicode("decoder").tag(sync=True)
+    mask = Enum(MASKS, "decoder").tag(sync=True)
     query = Int(3, min=0).tag(sync=True)
     key = Int(5, min=0).tag(sync=True)
     _configs = Dict().tag(sync=True)
@@ -104,23 +104,9 @@ class WiringSwitcher(View, module="wiring_switcher"):
             for family, config in configs().items()
         }
 
-    @validate("family")
-    def _validate_family(self, proposal: dict) -> str:
-        return _one_of("family", proposal["value"], FAMILIES)
-
-    @validate("mask")
-    def _validate_mask(self, proposal: dict) -> str:
-        return _one_of("mask", proposal["value"], MASKS)
-
     @validate("text", "source")
     def _validate_texts(self, proposal: dict) -> str:
         name, text = proposal["trait"].name, proposal["value"]
         if not 1 <= len(text) <= LONGEST:
             raise TraitError(f"{name} has {len(text)} characters, but must have 1 to {LONGEST}")
         return text
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise TraitError(f"{name}={value!r} is not one of {', '.join(allowed)}")
-    return value

@@ -4,7 +4,7 @@ import json
 from dataclasses import MISSING, fields
 from typing import Any
 
-from traitlets import Dict, List, TraitError, Unicode, default, validate
+from traitlets import Dict, Enum, List, TraitError, Unicode, default, validate
 
 from glassformer.config import ROPE_BASE, ModelConfig
 from glassformer.huggingface import config_from_hf, config_to_hf, unknown_keys
@@ -104,7 +104,7 @@ class ConfigReader(View, module="config_reader"):
     """
 
     text = Unicode().tag(sync=True)
-    part = Unicode("feed-forward").tag(sync=True)
+    part = Enum(tuple(DEPENDS), "feed-forward").tag(sync=True)
     _tables = Dict().tag(sync=True)
     _examples = List().tag(sync=True)
     _formulas = Dict().tag(sync=True)
@@ -147,10 +147,4 @@ class ConfigReader(View, module="config_reader"):
             raise TraitError(
                 f"text has {len(proposal['value'])} characters, but at most {LONGEST} are allowed"
             )
-        return proposal["value"]
-
-    @validate("part")
-    def _validate_part(self, proposal: dict) -> str:
-        if proposal["value"] not in DEPENDS:
-            raise TraitError(f"part={proposal['value']!r} is not one of {', '.join(DEPENDS)}")
         return proposal["value"]

@@ -4,7 +4,7 @@ import re
 from functools import cache
 from typing import Any
 
-from traitlets import Dict, Enum, List, TraitError, Unicode, default, validate
+from traitlets import Dict, Enum, List, default
 
 from glassformer import shipped
 from glassformer.config import FAMILIES, ModelConfig
@@ -68,10 +68,10 @@ class ParameterBars(View, module="parameter_bars"):
     view = Enum(("share", "size"), "share").tag(sync=True)
     family = Enum(("all", *FAMILIES), "all").tag(sync=True)
     sort = Enum(SORTS, "size").tag(sync=True)
-    model = Unicode("gpt2").tag(sync=True)
-    other = Unicode("gpt3").tag(sync=True)
-    scale = Unicode("gpt2-xl").tag(sync=True)
-    part = Unicode("feed-forward").tag(sync=True)
+    model = Enum(tuple(configs()), "gpt2").tag(sync=True)
+    other = Enum((NONE, *configs()), "gpt3").tag(sync=True)
+    scale = Enum(tuple(configs()), "gpt2-xl").tag(sync=True)
+    part = Enum(tuple(DEPENDS), "feed-forward").tag(sync=True)
     _models = List().tag(sync=True)
     _letters = Dict(LETTERS).tag(sync=True)
 
@@ -82,21 +82,3 @@ class ParameterBars(View, module="parameter_bars"):
     @default("_models")
     def _default_models(self) -> list[dict[str, Any]]:
         return [_model(name, config) for name, config in configs().items()]
-
-    @validate("model", "scale")
-    def _validate_model(self, proposal: dict) -> str:
-        return _one_of(proposal, list(configs()))
-
-    @validate("other")
-    def _validate_other(self, proposal: dict) -> str:
-        return _one_of(proposal, [NONE, *configs()])
-
-    @validate("part")
-    def _validate_part(self, proposal: dict) -> str:
-        return _one_of(proposal, list(DEPENDS))
-
-
-def _one_of(proposal: dict, allowed: list[str]) -> str:
-    if proposal["value"] not in allowed:
-        raise TraitError(f"{proposal['trait'].name}={proposal['value']!r} is not one of {', '.join(allowed)}")
-    return proposal["value"]
