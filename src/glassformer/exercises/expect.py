@@ -75,7 +75,7 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
 
     Args:
         got: what the learner's function returned.
-        want: an array, number or string that does not come from the learner.
+        want: an array, number or string that does not come from the learner; or a dictionary of these.
         what: the name of the value, with which the message begins, as in "row 0".
         being: what the right value is, in words: "cos 2".
         advice: a sentence that ends the message if no classic mistake is recognised.
@@ -86,6 +86,9 @@ def expect(got: Any, want: Any, what: str, *, being: str = "", advice: str = "",
     """
     if isinstance(want, str):
         _expect_text(got, want, what, advice)
+        return
+    if isinstance(want, Mapping):
+        _expect_named(got, want, what)
         return
     want = np.asarray(want)
     got = as_numbers(got, what, like=want)
@@ -133,6 +136,19 @@ def _expect_text(got: Any, want: str, what: str, advice: str) -> None:
     if got != want:
         said = f"{what} should be {_short.repr(want)}; yours is {_short.repr(str(got))}."
         raise Wrong(said, advice=advice, what=what, got=got)
+
+
+def _expect_named(got: Any, want: Mapping[str, Any], what: str) -> None:
+    """Check that `got` is a dictionary with these names, and the right value under each."""
+    if not isinstance(got, Mapping):
+        raise Wrong(f"{what} should be a dictionary with an array for each name; yours is {describe(got)}.")
+    if missing := [name for name in want if name not in got]:
+        said = f"{what}: there is nothing under {missing[0]!r}; your names are {_short.repr(sorted(map(str, got)))}."
+        raise Wrong(said, what=f"{what}: its names", got=" ".join(sorted(map(str, got))))
+    if odd := [name for name in got if name not in want]:
+        raise Wrong(f"{what}: {odd[0]!r} is none of its names.", what=f"{what}: more names", got=len(odd))
+    for name, right in want.items():
+        expect(got[name], right, f"{what} under {name!r}")
 
 
 def expect_row(got: Any, row: int, want: Any, what: str, *, axes: str = "", **said: str) -> None:

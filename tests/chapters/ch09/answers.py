@@ -19,26 +19,14 @@ def autograd(forward, grad, *arrays):
     return torch.autograd.grad(forward(*tensors), tensors, None if grad is None else torch.as_tensor(grad))
 
 
-# 1 · back.cross_entropy
-
-
 @right("back.cross_entropy")
 def surprise_by_log_softmax(logits, targets):
     return functional.nll_loss(torch.log_softmax(torch.tensor(logits), -1), torch.tensor(targets)).item()
 
 
-# 2 · back.cross_entropy_backward
-
-
 @right("back.cross_entropy_backward")
 def loss_by_autograd(logits, targets):
     return autograd(lambda z: functional.cross_entropy(z, torch.tensor(targets)), None, logits)[0]
-
-
-slip("back.cross_entropy_backward", "should have shape (T, V)", "grad / len(targets)", "logits[0]")
-
-
-# 3 · back.gradcheck
 
 
 @right("back.gradcheck")
@@ -54,18 +42,9 @@ def gradcheck_by_unit_vectors(f, x, grad):
     return np.allclose(np.reshape(found, x.shape), grad, rtol=0, atol=1e-6 * np.linalg.norm(found))
 
 
-# 4 · back.linear_backward
-
-
 @right("back.linear_backward")
 def linear_by_autograd(grad, x, W):
     return autograd(torch.matmul, grad, x, W)
-
-
-slip("back.linear_backward", "should return 2 things", ", x.T @ grad", "")
-
-
-# 5 · back.layer_norm_backward
 
 
 @right("back.layer_norm_backward")
@@ -73,26 +52,14 @@ def norm_by_autograd(grad, x, weight, bias, eps=1e-5):
     return autograd(lambda x, w, b: functional.layer_norm(x, (len(w),), w, b, eps), grad, x, weight, bias)
 
 
-# 6 · back.rms_norm_backward
-
-
 @right("back.rms_norm_backward")
 def rms_by_autograd(grad, x, weight, eps=1e-5):
     return autograd(lambda x, w: functional.rms_norm(x, (len(w),), w, eps), grad, x, weight)
 
 
-# 7 · back.gelu_slope
-
-
 @right("back.gelu_slope")
 def bend_by_autograd(x):
     return autograd(functional.gelu, np.ones_like(x), x)[0]
-
-
-slip("back.gelu_slope", "should be", "below + x", "0.1 + below + x")
-
-
-# 8 · back.feed_forward_backward
 
 
 @right("back.feed_forward_backward")
@@ -103,21 +70,9 @@ def feed_by_autograd(grad, x, W_up, b_up, W_down, b_down):
     return autograd(forward, grad, x, W_up, b_up, W_down, b_down)
 
 
-slip(
-    "back.feed_forward_backward", "should return 5 things",
-    "grad_up.sum(axis=0), grad_W_down, grad.sum(axis=0)", "grad_W_down",
-)  # fmt: skip
-
-
-# 9 · back.gate_backward
-
-
 @right("back.gate_backward")
 def gate_by_autograd(grad, x, W):
     return autograd(lambda x, W: x * torch.sigmoid(x @ W), grad, x, W)
-
-
-# 10 · back.softmax_backward
 
 
 @right("back.softmax_backward")
@@ -126,38 +81,9 @@ def softmax_by_its_table(grad, weights):
     return np.einsum("...i,...ij->...j", grad, table)
 
 
-@right("back.softmax_backward")
-def softmax_by_two_terms(grad, weights):
-    both = grad * weights
-    return both - weights * both.sum(-1, keepdims=True)
-
-
-slip(
-    "back.softmax_backward", "softmax_backward(",
-    "return ", "grad = weights * (grad - (grad * weights).sum(axis=-1, keepdims=True))\n    return ",
-)  # fmt: skip
-
-
-# 11 · back.pool_backward
-
-
 @right("back.pool_backward")
 def pool_by_autograd(grad, x, w):
     return autograd(lambda x, w: (x @ w).softmax(0) @ x, grad, x, w)
-
-
-SUMS_FIRST = ("grad_scores @ x", "grad_scores.sum() * x.sum(axis=0)")
-slip(  # of two bugs that are left, the first is told
-    "back.pool_backward", "all positions count equally in its mean",
-    "weights @ grad_weights", "grad_weights.mean()", *SUMS_FIRST,
-)  # fmt: skip
-slip(
-    "back.pool_backward", "the second gradient replaces the first",
-    "np.outer(weights, grad) + ", "", *SUMS_FIRST,
-)  # fmt: skip
-
-
-# 12 · back.attention_backward
 
 
 @right("back.attention_backward")
@@ -171,9 +97,6 @@ def attention_by_autograd(grad, q, k, v, *, mask=None):
     return autograd(forward, grad, q, k, v)
 
 
-# 13 · back.grouped_backward
-
-
 @right("back.grouped_backward")
 def grouped_by_autograd(grad, q, k, v, *, mask=None):
     def forward(q, k, v):
@@ -182,9 +105,6 @@ def grouped_by_autograd(grad, q, k, v, *, mask=None):
         )
 
     return autograd(forward, grad, q, k, v)
-
-
-# 14 · back.multi_head_backward
 
 
 def all_heads(x, W_q, W_k, W_v, W_o, n_heads, causal=True):
@@ -201,15 +121,6 @@ def all_heads(x, W_q, W_k, W_v, W_o, n_heads, causal=True):
 @right("back.multi_head_backward")
 def heads_one_after_another(grad, x, W_q, W_k, W_v, W_o, n_heads):
     return autograd(lambda *arrays: all_heads(*arrays, n_heads), grad, x, W_q, W_k, W_v, W_o)
-
-
-slip(
-    "back.multi_head_backward", "grad_W_q of multi_head_backward(…)",
-    "grad_q, grad_k, grad_v, grad_o", "2 * grad_q, grad_k, grad_v, grad_o",
-)  # fmt: skip
-
-
-# 15 · back.block_backward
 
 
 def whole_block(x, w, n_heads, causal=True):
@@ -234,24 +145,12 @@ def block_by_autograd(grad, x, weights, n_heads):
     return grad_x, dict(zip(weights, own, strict=True))
 
 
-slip("back.block_backward", "should be a dictionary", "dict(zip", "list(zip")
-
-
-slip("back.block_backward", "'more'", "strict=True))", 'strict=True)) | {"more": grad}')
-
-
-# 16 · back.tied_gradients
-
-
 @right("back.tied_gradients")
 def tied_by_autograd(ids, targets, E, scale):
     def forward(E, scale):
         return functional.cross_entropy(scale * E[torch.tensor(ids)] @ E.T, torch.tensor(targets))
 
     return autograd(forward, None, E, np.float64(scale))
-
-
-# 17 · back.gpt_gradients
 
 
 def whole_model(ids, w, n_heads, stack="decoder"):
@@ -280,17 +179,6 @@ def gpt_by_autograd(ids, targets, weights, n_heads):
     return loss.item(), dict(zip(weights, found, strict=True))
 
 
-slip(
-    "back.gpt_gradients",
-    "should return 2 things",
-    "return cross_entropy(logits, targets), grads",
-    "return grads",
-)
-
-
-# 18 · back.stream_gradient
-
-
 @right("back.stream_gradient")
 def stream_by_one_matrix(grad, matrices, *, residual=True):
     D = len(grad)
@@ -298,12 +186,6 @@ def stream_by_one_matrix(grad, matrices, *, residual=True):
     for A in matrices:
         whole = whole @ (A + residual * np.eye(D))
     return whole @ grad
-
-
-slip("back.stream_gradient", "should be", "return grad", "return 1.5 * grad")
-
-
-# 19 · back.work
 
 
 @right("back.work")
@@ -316,4 +198,33 @@ def work_map_by_map(T, sizes):
     return [forward, back, forward + weights * forward]
 
 
+# The book's answers with a slip
+slip("back.cross_entropy_backward", "should have shape (T, V)", "grad / len(targets)", "logits[0]")
+slip("back.linear_backward", "should return 2 things", ", x.T @ grad", "")
+slip("back.gelu_slope", "should be", "below + x", "0.1 + below + x")
+slip(
+    "back.feed_forward_backward", "should return 5 things",
+    "grad_up.sum(axis=0), grad_W_down, grad.sum(axis=0)", "grad_W_down",
+)  # fmt: skip
+slip(
+    "back.softmax_backward", "softmax_backward(",
+    "return ", "grad = weights * (grad - (grad * weights).sum(axis=-1, keepdims=True))\n    return ",
+)  # fmt: skip
+SUMS_FIRST = ("grad_scores @ x", "grad_scores.sum() * x.sum(axis=0)")
+slip(  # of two bugs that are left, the first is told
+    "back.pool_backward", "all positions count equally in its mean",
+    "weights @ grad_weights", "grad_weights.mean()", *SUMS_FIRST,
+)  # fmt: skip
+slip(
+    "back.pool_backward", "the second gradient replaces the first",
+    "np.outer(weights, grad) + ", "", *SUMS_FIRST,
+)  # fmt: skip
+slip(
+    "back.multi_head_backward", "grad_W_q of multi_head_backward(…)",
+    "grad_q, grad_k, grad_v, grad_o", "2 * grad_q, grad_k, grad_v, grad_o",
+)  # fmt: skip
+slip("back.block_backward", "should be a dictionary", "dict(zip", "list(zip")
+slip("back.block_backward", "'more'", "strict=True))", 'strict=True)) | {"more": grad}')
+slip("back.gpt_gradients", "should return 2 things", "cross_entropy(logits, targets), grads", "grads")
+slip("back.stream_gradient", "should be", "return grad", "return 1.5 * grad")
 slip("back.work", "should return 3 things", "return sum(each), 2 * sum(each) - each[0], ", "return ")

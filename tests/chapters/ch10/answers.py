@@ -12,43 +12,12 @@ ANSWERS = Answers()
 right, wrong, slip = ANSWERS.right, ANSWERS.wrong, ANSWERS.slip
 
 
-# 1 · training.batches
-
-
-@right("training.batches")
-def batches_window_by_window(ids, size, length, generator):
-    while True:
-        pairs = []
-        for _ in range(size):
-            start = int(generator.integers(0, len(ids) - length))
-            pairs.append((ids[start : start + length].tolist(), ids[start + 1 : start + length + 1].tolist()))
-        yield [one for one, _ in pairs], [other for _, other in pairs]
-
-
 @right("training.batches")
 def batches_by_choice(ids, size, length, generator):
     windows = np.lib.stride_tricks.sliding_window_view(ids, length + 1)
     while True:
-        some = torch.tensor(windows[generator.choice(len(windows), size)])
+        some = windows[generator.choice(len(windows), size)]
         yield some[:, :-1], some[:, 1:]
-
-
-slip("training.batches", "should be a generator", "while True", "if True", "yield", "return")
-
-
-slip(
-    "training.batches", "Does a window run past the end of the text?",
-    "len(ids) - length,", "len(ids) - length + 1,",
-)  # fmt: skip
-
-
-slip(
-    "training.batches", "inputs of a batch of 3 windows of 5 should have shape (B, T) = (3, 5)",
-    "yield windows[:, :-1]", "yield windows",
-)  # fmt: skip
-
-
-# 2 · training.clip
 
 
 @right("training.clip")
@@ -70,29 +39,11 @@ def clip_by_torch(gradients, max_norm):
     return {name: weight.grad for name, weight in weights.items()}, norm
 
 
-slip("training.clip", "should be a pair", "}, norm", "}")
-
-
-slip("training.clip", "should be a dictionary", "}, norm", "}.items(), norm")
-
-
-# 3 · training.rate_at
-
-
 @right("training.rate_at")
 def rate_as_the_smaller_of_two(step, peak, warmup, steps, final_share=0.1):
     up = (step + 1) / (warmup + 1)
     p = max(0, step - warmup) / (steps - warmup)
     return np.float64(peak * min(up, final_share + (1 - final_share) * math.cos(math.pi * p / 2) ** 2))
-
-
-slip(
-    "training.rate_at", "should be 0.0055",
-    "(final_share + (1 - final_share) * (1 + math.cos(math.pi * p)) / 2)", "final_share**p",
-)  # fmt: skip
-
-
-# 4 · training.adamw
 
 
 @right("training.adamw")
@@ -103,15 +54,6 @@ def adamw_by_lerp(weight, grad, m, v, step, rate, betas=(0.9, 0.95), eps=1e-8, d
     return weight * (1 - rate * decay) - rate / (1 - one**step) * m / size, m, v
 
 
-slip(
-    "training.adamw", "should be [-0.25, 0.25, -0.25]",
-    "rate * mean / (np.sqrt(square) + eps)", "2 * rate * np.sign(m)",
-)  # fmt: skip
-
-
-# 5 · training.accumulated
-
-
 @right("training.accumulated")
 def accumulated_by_average(pieces):
     return np.average([g for g, _ in pieces], axis=0, weights=[n for _, n in pieces])
@@ -120,9 +62,6 @@ def accumulated_by_average(pieces):
 @wrong("training.accumulated", "accumulated of two pieces of 5 targets, should be [2, 2]")
 def accumulated_largest(pieces):
     return np.max([g for g, _ in pieces], axis=0)
-
-
-# 6 · training.train
 
 
 @right("training.train")
@@ -162,17 +101,11 @@ right("training.train")(  # without the 1e-6 that PyTorch adds to the length
 )  # fmt: skip
 
 
-slip("training.train", "should be a generator", "yield", "return")
-
-
 @wrong("training.train", "`inputs, targets = batches[step]`")
 def train_takes_by_index(weights, n_heads, batches, steps, *, peak=1e-2, warmup=20, max_norm=1.0):
     for step in range(steps):
         inputs, targets = batches[step]
         yield float(len(inputs) + len(targets))
-
-
-# 7 · training.diagnose
 
 
 @right("training.diagnose")
@@ -187,12 +120,6 @@ def diagnose_by_a_table(first, one_batch, training, validation, vocab_size, unig
     return np.array([*[name for name, holds in table.items() if holds], "fine"])[0]
 
 
-slip("training.diagnose", "should be 'fine'", 'return "fine"', 'return "broken"')
-
-
-# 8 · training.restore
-
-
 @right("training.restore")
 def restore_by_partition(arrays):
     found = {"weights": {}, "m": {}, "v": {}}
@@ -203,15 +130,6 @@ def restore_by_partition(arrays):
     return [*found.values(), arrays["step"].item()]
 
 
-slip("training.restore", "should be a whole number", 'int(arrays["step"])', 'arrays["step"].copy()')
-
-
-slip("training.restore", "should return four things", ', m, v, int(arrays["step"])', "")
-
-
-# 9 · training.gpt_torch
-
-
 right("training.gpt_torch")(whole_model)
 
 
@@ -220,9 +138,6 @@ def gpt_in_numpy(ids, weights, n_heads):
     from glassformer.chapters.ch08.judges.gpt import gpt
 
     return gpt(ids.numpy(), {name: w.detach().numpy() for name, w in weights.items()}, n_heads)
-
-
-# 10 · training.orthogonal
 
 
 @right("training.orthogonal")
@@ -244,4 +159,28 @@ def orthogonal_in_single_precision(G, iterations=4):
     return X
 
 
+# The book's answers with a slip
+slip("training.batches", "should be a generator", "while True", "if True", "yield", "return")
+slip(
+    "training.batches", "Does a window run past the end of the text?",
+    "len(ids) - length,", "len(ids) - length + 1,",
+)  # fmt: skip
+slip(
+    "training.batches", "inputs of a batch of 3 windows of 5 should have shape (B, T) = (3, 5)",
+    "yield windows[:, :-1]", "yield windows",
+)  # fmt: skip
+slip("training.clip", "should return 2 things", "}, norm", "}")
+slip("training.clip", "should be a dictionary", "}, norm", "}.items(), norm")
+slip(
+    "training.rate_at", "should be 0.0055",
+    "(final_share + (1 - final_share) * (1 + math.cos(math.pi * p)) / 2)", "final_share**p",
+)  # fmt: skip
+slip(
+    "training.adamw", "should be [-0.25, 0.25, -0.25]",
+    "rate * mean / (np.sqrt(square) + eps)", "2 * rate * np.sign(m)",
+)  # fmt: skip
+slip("training.train", "should be a generator", "yield", "return")
+slip("training.diagnose", "should be 'fine'", 'return "fine"', 'return "broken"')
+slip("training.restore", "should be a whole number", 'int(arrays["step"])', 'arrays["step"].copy()')
+slip("training.restore", "should return 4 things", ', m, v, int(arrays["step"])', "")
 slip("training.orthogonal", "should be [[0.701]]; yours is [[2]]", "return X", "return 2 * np.sign(G)")

@@ -14,9 +14,6 @@ ANSWERS = Answers()
 right, wrong, slip = ANSWERS.right, ANSWERS.wrong, ANSWERS.slip
 
 
-# 1 · generating.temper
-
-
 @right("generating.temper")
 def temper_to_the_power(logits, temperature):
     """Raises the ratios to the power 1/T and takes logarithms, which gives logits again."""
@@ -26,26 +23,11 @@ def temper_to_the_power(logits, temperature):
     return np.log(np.exp(logits) ** (1 / temperature))
 
 
-slip("generating.temper", "leaves nothing to draw from", "logits / temperature", "0 * logits - np.inf")
-
-
-# 2 · generating.top_k
-
-
 @right("generating.top_k")
 def top_k_of_torch(logits, k):
     logits = torch.as_tensor(logits)
     best = logits.topk(min(k, logits.shape[-1]), dim=-1)
     return torch.full_like(logits, -math.inf).scatter(-1, best.indices, best.values)
-
-
-slip(
-    "generating.top_k", "should have shape (5,)",
-    "np.where(logits < smallest, -np.inf, logits)", "np.sort(logits)[-k:]",
-)  # fmt: skip
-
-
-# 3 · generating.top_p
 
 
 @right("generating.top_p")
@@ -55,12 +37,6 @@ def top_p_as_often_in_torch(logits, p):
     cut = best.softmax(-1).cumsum(-1) >= p
     cut = torch.cat([torch.zeros_like(cut[..., :1]), cut[..., :-1]], dim=-1)
     return logits.masked_fill(cut.scatter(-1, order, cut), -math.inf)
-
-
-slip("generating.top_p", "softmax of top_p(logits, 0.8)", "before >= p", "before > 1")
-
-
-# 4 · generating.draw
 
 
 @right("generating.draw")
@@ -86,9 +62,6 @@ def draw_of_its_own(probabilities, uniform):
     return np.random.default_rng().choice(len(probabilities), p=probabilities)
 
 
-# 5 and 11 · the loops
-
-
 def choose(logits, temperature, k, p, generator):
     logits = torch.as_tensor(np.asarray(logits))
     if temperature == 0:
@@ -108,12 +81,6 @@ def generate_in_torch(ids, weights, n_heads, n_new, *, temperature=1.0, k=None, 
     return ids
 
 
-slip(
-    "generating.generate", "should have shape (T) = (7,); yours has shape (1, 7)",
-    "return np.array(text)", "return np.array([text])",
-)  # fmt: skip
-
-
 @right("generating.generate_cached")
 def cached_in_lists(ids, weights, n_heads, n_new, *, temperature=1.0, k=None, p=None, generator=None):
     memory, text, logits = {}, [], None
@@ -129,9 +96,6 @@ def cached_as_a_batch(ids, weights, n_heads, n_new, **options):
     return [cached_in_lists(ids, weights, n_heads, n_new, **options)]
 
 
-# 6 · generating.beam
-
-
 @right("generating.beam")
 def beam_by_argsort(next_log_p, n_new, width):
     beams, totals = [()], np.zeros(1)
@@ -144,15 +108,6 @@ def beam_by_argsort(next_log_p, n_new, width):
     return np.array(beams[0]), totals[0]
 
 
-slip("generating.beam", "in the wrong order", "return list(ids), total", "return total, list(ids)")
-
-
-slip("generating.beam", "all of the texts", "return list(ids), total", "return texts")
-
-
-# 7 · generating.changes
-
-
 @right("generating.changes")
 def changes_by_paths(mask, position, n_layers):
     """Returns the positions that reach this position in at most that many steps."""
@@ -161,31 +116,16 @@ def changes_by_paths(mask, position, n_layers):
     return [steps(sees, i)[:, position] > 0 for i in range(n_layers)]
 
 
-slip("generating.changes", "Make it one with `dtype=bool`", "np.array(rows)", "np.array(rows).astype(int)")
-
-
-# 8 · generating.cells
-
-
 @right("generating.cells")
 def cells_counted(n):
     steps = range(1, n + 1)
     return n**2, sum(steps), sum(t * t for t in steps), sum(steps)
 
 
-slip("generating.cells", "your function should return 4 things", "return n * n, ", "return ")
-
-
-# 9 · generating.cache_bytes
-
-
 @right("generating.cache_bytes")
 def bytes_of_real_arrays(n_layers, n_kv_heads, d_head, length, *, bytes_per_number=2, batch=1):
     one = np.broadcast_to(np.zeros((), np.int8), (2, n_layers, batch, n_kv_heads, length, d_head))
     return one.size * bytes_per_number
-
-
-# 10 · generating.step
 
 
 @wrong("generating.step", "everything that later ids need has to be in it")
@@ -220,12 +160,6 @@ def step_in_torch(id, weights, n_heads, cache):
     return norm(x, "decoder.norm") @ w["token_embedding.weight"].T
 
 
-slip("generating.step", "should have shape (V) = (9,); yours has shape (1, 9)", ".T)[0]", ".T)")
-
-
-# 12 · generating.diagnose
-
-
 @right("generating.diagnose")
 def diagnose_by_prefixes(read, write, ids):
     """Uses that a model without a leak reads a prefix just as it reads it in the whole text."""
@@ -238,4 +172,20 @@ def diagnose_by_prefixes(read, write, ids):
     return "fine" if (says[:-1] == ids[1:]).mean() >= (says == ids).mean() else "targets"
 
 
+# The book's answers with a slip
+slip("generating.temper", "leaves nothing to draw from", "logits / temperature", "0 * logits - np.inf")
+slip(
+    "generating.top_k", "should have shape (5,)",
+    "np.where(logits < smallest, -np.inf, logits)", "np.sort(logits)[-k:]",
+)  # fmt: skip
+slip("generating.top_p", "softmax of top_p(logits, 0.8)", "before >= p", "before > 1")
+slip(
+    "generating.generate", "should have shape (T) = (7,); yours has shape (1, 7)",
+    "return np.array(text)", "return np.array([text])",
+)  # fmt: skip
+slip("generating.beam", "in the wrong order", "return list(ids), total", "return total, list(ids)")
+slip("generating.beam", "all of the texts", "return list(ids), total", "return texts")
+slip("generating.changes", "Make it one with `dtype=bool`", "np.array(rows)", "np.array(rows).astype(int)")
+slip("generating.cells", "your function should return 4 things", "return n * n, ", "return ")
+slip("generating.step", "should have shape (V) = (9,); yours has shape (1, 9)", ".T)[0]", ".T)")
 slip("generating.diagnose", "should be 'fine'", 'else "fine"', 'else "nothing"')

@@ -11,9 +11,6 @@ ANSWERS = Answers()
 right, slip = ANSWERS.right, ANSWERS.slip
 
 
-# 1 · families.cells
-
-
 @right("families.cells")
 def cells_one_by_one(T, P, S):
     square = np.arange(T)[:, None] >= np.arange(T)
@@ -22,35 +19,14 @@ def cells_one_by_one(T, P, S):
     return T**2, int(square.sum()), int(prefix.sum()), S * T
 
 
-slip("families.cells", "both of cells(3, 2, 5)", "return T * T", "return T")
-
-
-# 2 · families.padding_mask
-
-
 @right("families.padding_mask")
 def padding_text_by_text(lengths, S):
     return [[[[s < n for s in range(S)]]] for n in lengths]
 
 
-slip(
-    "families.padding_mask", "should have shape (B, 1, 1, S) = (3, 1, 1, 5)",
-    "[:, None, None, :]", "[None].repeat(len(lengths), axis=0)",
-)  # fmt: skip
-
-
-# 3 · families.encoder
-
-
 @right("families.encoder")
 def encoder_in_torch(ids, weights, n_heads):
     return whole_model(ids, {name: torch.tensor(w) for name, w in weights.items()}, n_heads, "encoder")
-
-
-slip("families.encoder", "should have shape (T, V)", "return x @ table.T", "return x")
-
-
-# 4 · families.cover
 
 
 @right("families.cover")
@@ -66,16 +42,10 @@ def cover_one_by_one(ids, chosen, fate, other, mask_id):
     return read, asked
 
 
-# 5 · families.loss
-
-
 @right("families.loss")
 def loss_of_torch(logits, targets):
     logits, targets = torch.as_tensor(logits), torch.as_tensor(targets)
     return functional.cross_entropy(logits.flatten(0, -2), targets.flatten())
-
-
-# 6 · families.look_across
 
 
 @right("families.look_across")
@@ -90,21 +60,12 @@ def look_across_head_by_head(x, memory, W_q, W_k, W_v, W_o, n_heads, real):
     return np.concatenate(heads, axis=-1) @ W_o
 
 
-slip("families.look_across", "should have shape (T, D) = (2, 6)", "return ", "return memory  # ")
-
-
-# 7 · families.shifted
-
-
 @right("families.shifted")
 def shifted_row_by_row(answers, start_id, stop_id, pad_id):
     longest = max(len(answer) for answer in answers)
     left = [longest - len(answer) for answer in answers]
     ids = [[start_id, *answer, *[pad_id] * n] for answer, n in zip(answers, left, strict=True)]
     return ids, [[*answer, stop_id, *[-100] * n] for answer, n in zip(answers, left, strict=True)]
-
-
-# 8 · families.translate
 
 
 @right("families.translate")
@@ -116,9 +77,6 @@ def translate_and_call_itself(next_logits, start_id, stop_id, n_most):
     return after([start_id])
 
 
-# 9 · families.compared
-
-
 @right("families.compared")
 def compared_by_formula(d_model, d_ff, n_blocks, T, S):
     D, half = d_model, n_blocks // 2
@@ -128,4 +86,12 @@ def compared_by_formula(d_model, d_ff, n_blocks, T, S):
     return parameters, [n_blocks * int(whole), n_blocks * S**2, half * (S**2 + T * (T + 1) // 2 + T * S)]
 
 
+# The book's answers with a slip
+slip("families.cells", "both of cells(3, 2, 5)", "return T * T", "return T")
+slip(
+    "families.padding_mask", "should have shape (B, 1, 1, S) = (3, 1, 1, 5)",
+    "[:, None, None, :]", "[None].repeat(len(lengths), axis=0)",
+)  # fmt: skip
+slip("families.encoder", "should have shape (T, V)", "return x @ table.T", "return x")
+slip("families.look_across", "should have shape (T, D) = (2, 6)", "return ", "return memory  # ")
 slip("families.compared", "parameters of compared(2, 4, 2, 3, 5) should be", "block = ", "block = d_ff + ")

@@ -7,7 +7,7 @@ import pytest
 
 from glassformer.chapters.ch12.wiring_switcher import configs, lines
 from glassformer.config import ModelConfig
-from glassformer.scratch import Transformer, causal_mask, scaled_dot_product_attention
+from glassformer.scratch import Transformer, causal_mask
 from glassformer.tasks import NO_TARGET, NextToken, Pairs
 from glassformer.trace import trace
 from glassformer.widgets import WiringSwitcher
@@ -56,11 +56,9 @@ def test_a_real_model_has_these_masks(family):
         np.testing.assert_array_equal(one[0, 0] > 0, masks[name])
 
 
-def test_a_prefix_is_a_mask_that_attention_takes():
+def test_all_see_a_prefix():
     mask = WiringSwitcher(prefix=3).masks()["decoder"]
-    q, k, v = np.random.default_rng(0).normal(size=(3, 8, 4))
-    _, weights = scaled_dot_product_attention(q, k, v, mask=mask)
-    np.testing.assert_array_equal(weights > 0, mask)
+    assert mask[:, :3].all()
     assert mask.sum() == causal_mask(8).sum() + 3  # 3·2/2 more
     np.testing.assert_array_equal(WiringSwitcher(prefix=1).masks()["decoder"], causal_mask(8))
 

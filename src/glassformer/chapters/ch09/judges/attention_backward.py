@@ -61,12 +61,7 @@ head_back.slip("values first", f"grad_scores @ k, {_OF_K}, grad_v", f"grad_v, gr
 head_back.slip("mask forgotten", ", mask=mask", "")
 head_back.slip("zero after", "v, mask=mask)", "v)\n    weights = weights * (True if mask is None else mask)")
 head_back.slip("keys not turned", _OF_K, "grad_scores @ q")
-head_back.slip("root for queries alone", _OF_K, f"{_OF_K} * math.sqrt(q.shape[-1])")
 head_back.slip(
     "mask upside down", "mask=mask)",  # a row that may see nothing is divided by 0
     "mask=None if mask is None else ~mask)\n    weights = weights / weights.sum(axis=-1, keepdims=True)",
-)  # fmt: skip
-head_back.slip(
-    "slopes of minus infinity", "    return ",
-    "    if mask is not None:\n        grad_scores = np.where(mask, grad_scores, -np.inf)\n    return ",
 )  # fmt: skip

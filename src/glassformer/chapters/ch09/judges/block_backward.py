@@ -21,7 +21,7 @@ from .feed_forward_backward import feed_forward_backward
 from .forward import complex_block
 from .layer_norm_backward import layer_norm_backward
 from .multi_head_backward import multi_head_backward
-from .slopes import drawn, gradients_case, slopes_of
+from .slopes import drawn, slopes_of
 
 
 def block_backward(
@@ -65,7 +65,7 @@ for _title, _T, _D, _F, _n_heads in (
     ("as many heads as features", 3, 4, 8, 4),
 ):
     _given = drawn(_T, _D, seed=50), drawn(_T, _D, seed=51), block_weights(_D, _F, seed=50), _n_heads
-    gradients_case(block_back, _title, *_given, want=_slopes)
+    block_back.case(_title, *_given, want=_slopes, what="block_backward(…)")
 
 
 @block_back.check("sublayers whose output is 0: the gradient arrives unchanged")
@@ -79,10 +79,8 @@ def _(learner):
     expect(got[0], grad, "grad_x of block_backward(…)", axes="T D")
 
 
-_NORM = {
-    "second": ("back, *of_second = layer_norm_backward(back", "_, *of_second = layer_norm_backward(back"),
-    "first": ("back, *of_first = layer_norm_backward(back", "_, *of_first = layer_norm_backward(back"),
-}
+_SECOND = ("back, *of_second", "_, *of_second")
+_FIRST = ("back, *of_first", "_, *of_first")
 _ATTENTION = """\
     back, *of_matrices = multi_head_backward(grad, normed, *some(*matrices), n_heads=n_heads)
     back, *of_first = layer_norm_backward(back, x, *some(*first))
@@ -90,29 +88,22 @@ _ATTENTION = """\
 block_back.slip("no way around", "grad = grad + back", "grad = back", "return grad + back", "return back")
 block_back.slip("one way around", "return grad + back", "return back")
 block_back.slip("one way around", "grad = grad + back", "grad = back")
-block_back.slip("not through the norms", *_NORM["second"], *_NORM["first"])
-block_back.slip("not through the norms", *_NORM["second"])
-block_back.slip("not through the norms", *_NORM["first"])
+for _edits in ((*_SECOND, *_FIRST), _SECOND, _FIRST):
+    block_back.slip("not through the norms", *_edits)
 block_back.slip("what the norm gave", "(back, middle", "(back, normed_again", "(back, x", "(back, normed")
 block_back.slip(
-    "old gradient",
-    "    grad = grad + back\n", "    old, grad = grad, grad + back\n",
-    "multi_head_backward(grad", "multi_head_backward(old",
+    "old gradient", "    grad = grad + back", "    old, grad = grad, grad + back", "multi_head_backward(grad",
+    "multi_head_backward(old",
 )  # fmt: skip
 block_back.slip("not normed", "(grad, normed_again", "(grad, middle", "(grad, normed,", "(grad, x,")
-block_back.slip(
-    "norm at the door", "middle = x + multi_head(normed, *some(*matrices), n_heads=n_heads)", "middle = x"
-)
-block_back.slip(
-    "norms swapped", '("norm_attention", "norm_feedforward")', '("norm_feedforward", "norm_attention")'
-)
+block_back.slip("norm at the door", "(middle", "(x", "(back, middle", "(back, x")
+block_back.slip("norms swapped", "first, second = (", "second, first = (")
 block_back.slip(
     "forwards", _ATTENTION, "", "    back, *of_maps", f"{_ATTENTION}    grad = grad + back\n    back, *of_maps",
     "    grad = grad + back\n    names", "    names",
 )  # fmt: skip
 block_back.slip(
-    "norms forgotten", "*first, *matrices, *second,", "*matrices,",
-    "*of_first, *of_matrices, *of_second,", "*of_matrices,",
-)  # fmt: skip
+    "norms forgotten", "*first, *matrices, *second,", "*matrices,", "*of_first, ", "", "*of_second, ", ""
+)
 block_back.slip("short names", "zip(names", 'zip([n.removesuffix(".weight") for n in names]')
 block_back.slip("short names", "zip(names", 'zip([f"blocks.0.{n}" for n in names]')

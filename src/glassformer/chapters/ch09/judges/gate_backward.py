@@ -41,7 +41,6 @@ gate_back.slip("through the gate alone", "return grad * gate + ", "return ")
 gate_back.slip("x forgotten", "grad * x * gate", "grad * gate")
 gate_back.slip("no slope", " * gate * (1 - gate)", "")
 gate_back.slip("value for slope", " * (1 - gate)", "")
-gate_back.slip("half of the slope", "x * gate * (1 - gate)", "x * (1 - gate)")
 gate_back.slip(
     "sigmoid again", "    grad_scores = ", "    again = 1 / (1 + np.exp(-gate))\n    grad_scores = ",
     "gate * (1 - gate)", "again * (1 - again)",
@@ -50,4 +49,3 @@ gate_back.slip("scores for the gate", "gate * (1 - gate)", "(x @ W) * (1 - x @ W
 gate_back.slip("W as it stands", "@ W.T", "@ W")
 gate_back.slip("grad_W turned", "x.T @ grad_scores", "grad_scores.T @ x")
 gate_back.slip("mean over positions", "x.T @ grad_scores", "x.T @ grad_scores / len(x)")
-gate_back.slip("multiplied", "grad * gate + grad_scores", "grad * gate * (grad_scores", "W.T", "W.T)")

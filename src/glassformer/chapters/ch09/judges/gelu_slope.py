@@ -38,7 +38,6 @@ def _tanh_slope(x):
 _BELL = "np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)"
 bend.slip("share alone", f" + x * {_BELL}", "")
 bend.slip("x forgotten", "+ x * ", "+ ")
-bend.slip("bell alone", "return below + ", "return ")
 bend.slip("gelu itself", f"below + x * {_BELL}", "x * below")
 bend.slip("no root", " / math.sqrt(2 * math.pi)", "")
 bend.slip("not halved", "-(x**2) / 2", "-np.minimum(x**2, 700)")

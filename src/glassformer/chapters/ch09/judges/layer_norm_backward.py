@@ -64,12 +64,8 @@ norm_back.slip("not divided", _BACK, _BACK.removesuffix(" / size"))
 norm_back.slip("gain forgotten", "grad * weight", "grad")
 norm_back.slip("mean over positions", ".sum(axis=0)", ".mean(axis=0)")
 norm_back.slip("gain from x", "(grad * y).sum", "(grad * x).sum")
-norm_back.slip("gain from the centred", "(grad * y).sum", "(grad * centred).sum")
 norm_back.slip("not summed", ".sum(axis=0)", "")
 norm_back.slip("eps forgotten", " + eps)", " + 1e-5)")
-norm_back.slip(
-    "gain and bias swapped", "(grad * y).sum(axis=0), grad.sum(axis=0)", "grad.sum(axis=0), (grad * y).sum(axis=0)",
-)  # fmt: skip
 norm_back.slip("gain twice", "(grad * y).sum", "(g * y).sum", "grad.sum", "g.sum")
 norm_back.slip("gain twice", ", grad.sum", ", g.sum")
 norm_back.slip("eps forgotten", " + eps)", ")")

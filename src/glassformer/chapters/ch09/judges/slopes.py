@@ -5,15 +5,14 @@ comes out as nudge times slope, exact to the last digits: there is no difference
 Squire and Trapp 1998, "Using complex variables to estimate derivatives of real functions".
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from glassformer.exercises.exercise import Exercise
-from glassformer.exercises.expect import Wrong, describe, expect, expect_parts
-from glassformer.exercises.material import Weights, numbers
+from glassformer.exercises.material import numbers
 
 
 def drawn(*shape: int, seed: int = 0) -> np.ndarray:
@@ -54,31 +53,3 @@ def slopes_case(of: Exercise, title: str, forward: Callable, *inputs: Any, **opt
         return found if of.parts else found[0]
 
     of.case(title, grad, *inputs, want=want, what=f"{of.reference.__name__}(…)", **options)
-
-
-def gradients_case(of: Exercise, title: str, *given: Any, want: Callable) -> None:
-    """Adds a check of two parts: an array or number, and a gradient for each weight. `want` computes both."""
-    wanted = cache(lambda: want(*given))
-
-    @of.check(title)
-    def _(learner):
-        (first, grads), (right, rights) = expect_parts(learner(*given), of.parts), wanted()
-        call = f"{of.reference.__name__}(…)"
-        expect(first, right, f"{of.parts[0]} of {call}", axes=of.axes[0] if of.axes else "")
-        _expect_gradients(grads, rights, f"{of.parts[1]} of {call}")
-
-
-def _expect_gradients(got: Any, want: Weights, what: str) -> None:
-    """A gradient for each weight, under its name."""
-    if not isinstance(got, Mapping):
-        raise Wrong(
-            f"{what} should be a dictionary, with a gradient for each weight; yours is {describe(got)}."
-        )
-    for name in want:
-        if name not in got:
-            raise Wrong(f"{what}: there is no gradient under {name!r}.", what=f"{what}, {name}", got=len(got))
-    for name in want:
-        expect(got[name], want[name], f"{what} under {name!r}")
-    odd = [name for name in got if name not in want]
-    if odd:
-        raise Wrong(f"{what}: {odd[0]!r} is no weight's name.", what=f"{what}, more", got=len(odd))

@@ -19,18 +19,12 @@ def softmax_backward(
 
 
 soft_back = exercise("back.softmax_backward", softmax_backward, axes="T S")
-soft_back.case(
-    "two equal weights: what one gains, the other loses", np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]]),
-    want=[[0.25, -0.25]],
-)  # fmt: skip
-soft_back.case(
-    "three weights, worked by hand", np.array([[4.0, 0.0, 8.0]]), np.array([[0.5, 0.25, 0.25]]),
-    want=[[0.0, -1.0, 1.0]],
-)  # fmt: skip
-soft_back.case(
-    "equal slopes: nothing moves", np.array([[3.0, 3.0, 3.0]]), np.array([[0.2, 0.3, 0.5]]),
-    want=[[0.0, 0.0, 0.0]],
-)  # fmt: skip
+for _title, _grad, _weights, _want in (
+    ("two equal weights: what one gains, the other loses", [[1.0, 0.0]], [[0.5, 0.5]], [[0.25, -0.25]]),
+    ("three weights, worked by hand", [[4.0, 0.0, 8.0]], [[0.5, 0.25, 0.25]], [[0.0, -1.0, 1.0]]),
+    ("equal slopes: nothing moves", [[3.0, 3.0, 3.0]], [[0.2, 0.3, 0.5]], [[0.0, 0.0, 0.0]]),
+):
+    soft_back.case(_title, np.array(_grad), np.array(_weights), want=_want)
 
 
 def _slopes(grad, weights):
@@ -57,6 +51,4 @@ soft_back.slip("no keepdims", ", keepdims=True", "")
 soft_back.slip("mean of products", ".sum(", ".mean(")
 soft_back.slip("sign", "return ", "return -")
 soft_back.slip("all rows", "axis=-1, keepdims=True", "")
-soft_back.slip("columns", "axis=-1", "axis=0")
 soft_back.slip("softmax again", "return ", "weights = softmax_rows(weights)\n    return ")
-soft_back.slip("second axis", "axis=-1", "axis=min(1, grad.ndim - 1)")

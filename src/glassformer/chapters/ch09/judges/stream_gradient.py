@@ -21,29 +21,18 @@ def stream_gradient(
 
 
 flow = exercise("back.stream_gradient", stream_gradient, axes="D")
-flow.case(
-    "one sublayer, with the residual path", np.array([1.0, 2.0]), np.array([[[0.0, 1.0], [0.0, 0.0]]]),
-    want=[3.0, 2.0],
-)  # fmt: skip
-flow.case(
-    "and without", np.array([1.0, 2.0]), np.array([[[0.0, 1.0], [0.0, 0.0]]]), residual=False, want=[2.0, 0.0]
-)
-flow.case(
-    "sublayers whose output is 0, with residual paths: the whole gradient arrives", np.array([1.0, -1.0, 2.0]),
-    np.zeros((5, 3, 3)), want=[1.0, -1.0, 2.0],
-)  # fmt: skip
-_A, _g = drawn(3, 4, 4, seed=70) / 2, drawn(4, seed=71)
-_I = np.eye(4)
-flow.case(
-    "three sublayers, in the right order", _g, _A, want=(_I + _A[0]) @ ((_I + _A[1]) @ ((_I + _A[2]) @ _g))
-)
+_A, _g = np.array([[[0.0, 1.0], [0.0, 0.0]]]), np.array([1.0, 2.0])
+flow.case("one sublayer, with the residual path", _g, _A, want=[3.0, 2.0])
+flow.case("and without", _g, _A, residual=False, want=[2.0, 0.0])
+_title = "sublayers whose output is 0, with residual paths: the whole gradient arrives"
+flow.case(_title, _g, np.zeros((5, 2, 2)), want=_g)
+_A, _g, _I = drawn(3, 4, 4, seed=70) / 2, drawn(4, seed=71), np.eye(4)
+_want = (_I + _A[0]) @ ((_I + _A[1]) @ ((_I + _A[2]) @ _g))
+flow.case("three sublayers, in the right order", _g, _A, want=_want)
 flow.case("and without residual paths", _g, _A, residual=False, want=_A[0] @ (_A[1] @ (_A[2] @ _g)))
 flow.case("no sublayers", _g, np.zeros((0, 4, 4)), want=_g)
-_small = np.full((40, 1, 1), 0.1)
-flow.case(
-    "forty sublayers of 0.1: each multiplies by 1.1", np.array([1.0]), _small, want=[1.1**40],
-    being="1.1 to the 40th",
-)  # fmt: skip
+_A, _title = np.full((40, 1, 1), 0.1), "forty sublayers of 0.1: each multiplies by 1.1"
+flow.case(_title, np.array([1.0]), _A, want=[1.1**40], being="1.1 to the 40th")
 
 
 flow.slip("not turned", "A.T", "A")
@@ -51,13 +40,6 @@ flow.slip("forwards", "[::-1]", "")
 flow.slip("always around", "grad * residual", "grad")
 flow.slip("never around", "grad * residual + ", "")
 flow.slip(
-    "around all at once",
-    "    for", "    beginning = grad * residual\n    for",
-    "grad * residual + grad", "grad",
-    "return grad", "return grad + beginning",
-)  # fmt: skip
-flow.slip(
-    "each by itself",
-    "    for", "    arrived = grad\n    grad = grad * residual\n    for",
-    "grad * residual + grad @ A.T", "grad + arrived @ A.T",
+    "around all at once", "    for", "    beginning = grad * residual\n    for",
+    "grad * residual + grad", "grad", "return grad", "return grad + beginning",
 )  # fmt: skip

@@ -60,6 +60,5 @@ tied.slip("softmax without the scale", "backward(scale * plain", "backward(plain
 tied.slip("mean forgotten", "plain, targets)", "plain, targets) * len(ids)")
 tied.slip("slopes alone", "(grad * plain).sum()", "grad.sum()")
 tied.slip("scaled logits", "(grad * plain).sum()", "scale * (grad * plain).sum()")
-tied.slip("scale averaged", "(grad * plain).sum()", "(grad * plain).sum() / len(ids)")
 tied.slip("not summed", "(grad * plain).sum()", "grad * plain")
 tied.slip("not summed", "(grad * plain).sum()", "(grad * plain).sum(axis=-1)")

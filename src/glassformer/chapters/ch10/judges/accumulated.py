@@ -16,14 +16,11 @@ def accumulated(pieces: Sequence[tuple[np.ndarray, int]]) -> np.ndarray:
 added = exercise("training.accumulated", accumulated)
 
 _two = np.array([1.0, -2.0]), np.array([3.0, 6.0])
-added.case(
-    "two equal pieces: the mean", [(_two[0], 5), (_two[1], 5)], want=[2.0, 2.0],
-    what="accumulated of two pieces of 5 targets,",
-)  # fmt: skip
-added.case(
-    "a piece with three times as many targets has three times the weight", [(_two[0], 3), (_two[1], 1)],
-    want=[1.5, 0.0], what="accumulated from two pieces, with 3 targets and 1 target,",
-)  # fmt: skip
+_what = "accumulated of two pieces of 5 targets,"
+added.case("two equal pieces: the mean", [(_two[0], 5), (_two[1], 5)], want=[2.0, 2.0], what=_what)
+_title = "a piece with three times as many targets has three times the weight"
+_what = "accumulated from two pieces, with 3 targets and 1 target,"
+added.case(_title, [(_two[0], 3), (_two[1], 1)], want=[1.5, 0.0], what=_what)
 added.case("one piece is the batch", [(_two[1], 7)], want=[3.0, 6.0], what="accumulated of one piece,")
 added.case(
     "a matrix, and three pieces, one of which is only padding",
@@ -35,8 +32,5 @@ added.mistake("plain mean", lambda pieces: sum(g for g, _ in pieces) / len(piece
 added.mistake("sum", lambda pieces: sum(g for g, _ in pieces))
 added.mistake("weighed sum", lambda pieces: sum(g * n for g, n in pieces))
 added.mistake("last piece", lambda pieces: pieces[-1][0] * 1.0)
-added.mistake(
-    "divided twice", lambda pieces: sum(g * n for g, n in pieces) / sum(n for _, n in pieces) / len(pieces)
-)
 added.mistake("by pieces", lambda pieces: sum(g * n for g, n in pieces) / len(pieces))
 added.mistake("already summed", lambda pieces: sum(g for g, _ in pieces) / sum(n for _, n in pieces))

@@ -2,40 +2,26 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.exercises.expect import Wrong, expect
-
-from .named import Weights, expect_names
+from glassformer.exercises.material import Weights
 
 
-def clip(gradients: Mapping[str, np.ndarray], max_norm: float) -> tuple[Weights, float]:
+def clip(gradients: Weights, max_norm: float) -> tuple[dict[str, np.ndarray], float]:
     """All gradients, scaled by one factor if together they are longer than max_norm; and how long they were."""
     norm = math.sqrt(sum(float((g * g).sum()) for g in gradients.values()))
     factor = min(1.0, max_norm / (norm + 1e-6))
     return {name: g * factor for name, g in gradients.items()}, norm
 
 
-clipped = exercise("training.clip", clip)
+clipped = exercise("training.clip", clip, parts=("gradients", "length before"))
 
 
-def _clip_case(title: str, gradients: Weights, max_norm: float, want: dict[str, Any], norm: float) -> None:
-    call = f"clip(gradients of length {norm:g}, {max_norm:g})"
-
-    @clipped.check(title)
-    def _(clip):
-        found = clip(gradients, max_norm)
-        if not isinstance(found, tuple | list) or len(found) != 2:
-            raise Wrong(
-                f"{call} should be a pair: the dictionary of clipped gradients, and their length before clipping."
-            )
-        named = expect_names(found[0], gradients, f"the first part of {call}")
-        for name, right in want.items():
-            expect(named[name], right, f"{name} of {call}")
-        expect(found[1], norm, f"the length that {call} gives")
+def _clip_case(title: str, gradients: Weights, max_norm: float, want: Mapping, norm: float) -> None:
+    what = f"clip(gradients of length {norm:g}, {max_norm:g})"
+    clipped.case(title, gradients, max_norm, want=(want, norm), what=what)
 
 
 _SHORT = {"a": np.array([0.3]), "b": np.array([[0.0, 0.4]])}
@@ -61,5 +47,4 @@ clipped.slip("length given", "}, norm", "}, norm**2")
 clipped.slip("length after", "}, norm", "}, norm * factor")
 clipped.slip("largest", "(norm + 1e-6)", "(max(abs(g).max() for g in gradients.values()) + 1e-6)")
 clipped.slip("sum of lengths", "(norm + 1e-6)", "(sum(map(np.linalg.norm, gradients.values())) + 1e-6)")
-clipped.slip("to nothing", _FACTOR, "float(norm <= max_norm)")
 clipped.slip("number by number", "g * factor", "np.clip(g, -max_norm, max_norm)")

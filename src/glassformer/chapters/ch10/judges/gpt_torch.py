@@ -15,8 +15,7 @@ from glassformer.chapters.ch09.judges.gpt_gradients import gpt_gradients
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import Wrong, expect
 
-from .named import Weights
-from .small_gpt import LENGTH, VOCABULARY, start_weights
+from .small_gpt import LENGTH, VOCABULARY, Weights, start_weights
 
 
 def gpt_torch(ids: Any, weights: Mapping[str, Any], n_heads: int) -> Any:
@@ -36,9 +35,8 @@ def gpt_torch(ids: Any, weights: Mapping[str, Any], n_heads: int) -> Any:
         )
         mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + mixed.transpose(0, 1).flatten(1) @ w["attention.W_o.weight"]
-        normed = functional.layer_norm(
-            x, x.shape[-1:], w["norm_feedforward.weight"], w["norm_feedforward.bias"]
-        )
+        ends = w["norm_feedforward.weight"], w["norm_feedforward.bias"]
+        normed = functional.layer_norm(x, x.shape[-1:], *ends)
         wide = functional.gelu(normed @ w["feedforward.W_up.weight"] + w["feedforward.W_up.bias"])
         x = x + wide @ w["feedforward.W_down.weight"] + w["feedforward.W_down.bias"]
     x = functional.layer_norm(x, x.shape[-1:], weights["decoder.norm.weight"], weights["decoder.norm.bias"])
@@ -83,14 +81,11 @@ def _(gpt_torch):
     logits = getattr(gpt_torch, "function", gpt_torch)(torch.tensor(ids[:-1]), weights, 2)
     _, want = gpt_gradients(ids[:-1], ids[1:], start_weights(1), 2)
     if not isinstance(logits, torch.Tensor):
-        raise Wrong(
-            "gpt_torch(…) should be a tensor: compute in PyTorch from beginning to end.", what="kind", got=0
-        )
+        said = "gpt_torch(…) should be a tensor: compute in PyTorch from beginning to end."
+        raise Wrong(said, what="kind", got=0)
     if not logits.requires_grad:
-        raise Wrong(
-            "gpt_torch(…) has lost its history: use no .detach(), .numpy(), .item() or no_grad.",
-            what="whether the tensor has its history", got=0,
-        )  # fmt: skip
+        said = "gpt_torch(…) has lost its history: use no .detach(), .numpy(), .item() or no_grad."
+        raise Wrong(said, what="whether the tensor has its history", got=0)
     functional.cross_entropy(logits, torch.tensor(ids[1:])).backward()
     for name in sorted(want):
         grad = weights[name].grad
@@ -105,13 +100,11 @@ in_torch.slip("not causal", ", is_causal=True", "")
 in_torch.slip("tanh", f"{_UP})", f'{_UP}, approximate="tanh")')
 in_torch.slip("no root", "is_causal=True", "is_causal=True, scale=1.0")
 in_torch.slip("detached", "x @ table.T", "(x @ table.T).detach()")
-in_torch.slip("detached", "x @ table.T", "(x @ table.T).detach().numpy()")
 in_torch.slip("cut in the middle", _DOWN, f"{_DOWN}\n        x = x.detach()")
 in_torch.slip("embedding cut", "table[ids]", "table.detach()[ids]")
 in_torch.slip("softmax", "x @ table.T", "(x @ table.T).softmax(-1)")
 in_torch.slip("no final norm", "\n    x = functional", "\n    _ = functional")
 in_torch.slip("no residual", "x = x + mixed", "x = mixed")
-in_torch.slip("no positions", ' + weights["decoder.positions.weight"][: len(ids)]', "")
 in_torch.slip("no biases", f" + {_UP}", "", f" + {_DOWN}", "")
 in_torch.slip("heads by reshape", _SPLIT, ".reshape(n_heads, len(x), -1)")
 in_torch.slip("merged by reshape", "mixed.transpose(0, 1).flatten(1)", "mixed.reshape(len(x), -1)")

@@ -6,10 +6,10 @@ from contextlib import suppress
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.exercises.expect import Wrong, expect
+from glassformer.exercises.expect import Wrong, expect, expect_parts
 from glassformer.exercises.material import Shared, numbers
 
-from .named import Weights, expect_names
+from .small_gpt import Weights
 
 
 def restore(arrays: Mapping[str, np.ndarray]) -> tuple[Weights, Weights, Weights, int]:
@@ -22,13 +22,14 @@ def restore(arrays: Mapping[str, np.ndarray]) -> tuple[Weights, Weights, Weights
 
 
 restored = exercise("training.restore", restore)
+_PARTS = ("weights", "m", "v")
 
 
 def _kept(names: Sequence[str], step: int) -> Weights:
     drawn = {
         f"{part}/{name}": numbers(2, 3, seed=100 * i + k)
         for k, name in enumerate(names)
-        for i, part in enumerate(("weights", "m", "v"))
+        for i, part in enumerate(_PARTS)
     }
     return drawn | {"step": np.array(step)}
 
@@ -38,18 +39,14 @@ def _restore_case(title: str, names: Sequence[str], step: int) -> None:
 
     @restored.check(title)
     def _(restore):
-        found = restore(arrays)
-        if not isinstance(found, tuple | list) or len(found) != 4:
-            raise Wrong("restore(arrays) should return four things: weights, m, v, and the number of steps.")
-        for part, value in zip(("weights", "m", "v"), found[:3], strict=True):
-            named = expect_names(value, names, f"{part} of restore(arrays)")
-            for name in names:
-                expect(named[name], arrays[f"{part}/{name}"], f"{part}[{name!r}] of restore(arrays)")
-        expect(found[3], step, "the number of steps of restore(arrays)")
-        if isinstance(found[3], np.ndarray | float):
-            raise Wrong(
-                f"the number of steps should be a whole number, int(…); yours is {type(found[3]).__name__}."
-            )
+        *found, steps = expect_parts(restore(arrays), (*_PARTS, "the number of steps"))
+        for part, value in zip(_PARTS, found, strict=True):
+            want = {name: arrays[f"{part}/{name}"] for name in names}
+            expect(value, want, f"{part} of restore(arrays)")
+        expect(steps, step, "the number of steps of restore(arrays)")
+        if isinstance(steps, np.ndarray | float):
+            kind = type(steps).__name__
+            raise Wrong(f"the number of steps should be a whole number, int(…); yours is {kind}.")
 
 
 _restore_case("one weight", ("W",), 3)
@@ -65,7 +62,7 @@ def _(restore):
     for part in found[:3]:
         with suppress(TypeError):  # a list has no numbers that others look at
             part["W"][...] = 99.0
-    changed = any(bool((arrays[f"{part}/W"] == 99.0).any()) for part in ("weights", "m", "v"))
+    changed = any(bool((arrays[f"{part}/W"] == 99.0).any()) for part in _PARTS)
     expect(changed, False, "whether further training changes the file's arrays")
 
 
@@ -75,8 +72,6 @@ restored.slip("names uncut", _NAME, "name")
 restored.slip("last part of the name", _NAME, 'name.rsplit("/", 1)[-1]')
 restored.slip("letters", _NAME, "name.lstrip(start)")
 restored.slip("every prefix", _NAME, 'name.replace(start, "")')
-restored.slip("one more", _STEP, f"{_STEP} + 1")
-restored.slip("one less", _STEP, f"{_STEP} - 1")
 restored.slip("views", "a.copy()", "a")
 restored.slip("views", "a.copy()", 'a.copy() if start == "weights/" else a')
 restored.slip("memory lost", "a.copy()", 'a * (start == "weights/")')

@@ -2,9 +2,12 @@
 
 from functools import cache
 
+import numpy as np
+
 from glassformer.chapters.ch08.judges.gpt import gpt_weights
 
-from .named import Weights
+Weights = dict[str, np.ndarray]
+"""Weights that are trained: each name gets a new array in every step."""
 
 VOCABULARY, WIDTH, LENGTH = 7, 8, 5
 

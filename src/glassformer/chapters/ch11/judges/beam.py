@@ -62,9 +62,7 @@ def _found(title: str, tables: Any, n_new: int, width: int, ids: list[int], p: f
 def _(learner):
     got = learner(_after(_TREE), 2, 1)
     if isinstance(got, list | tuple) and len(got) == 1:
-        raise Wrong(
-            "you returned all of the texts. Return only the best one: its ids and its log-probability."
-        )
+        raise Wrong("you returned all of the texts. Return only the best: its ids and its log-probability.")
     if [np.ndim(one) for one in expect_parts(got, tree.parts)] == [0, 1]:
         raise Wrong("your pair is in the wrong order: the ids come first.")
 
@@ -73,10 +71,8 @@ _found("one step: the likeliest id", _TREE, 1, 2, [0], 0.5)
 _found("a width of 1 is greedy: 0.5 · 0.4", _TREE, 2, 1, [0, 0], 0.2)
 _found("two texts find what greedy misses: 0.4 · 0.9", _TREE, 2, 2, [1, 1], 0.36)
 _found("three steps, greedy", _LONG, 3, 1, [0, 0, 0], 0.45 * 0.5 * 0.4)
-_found(
-    "width 2: the best two of all extensions, whichever text they extend",
-    _LONG, 3, 2, [1, 0, 0], 0.35 * 0.55 * 0.6,
-)  # fmt: skip
+_title = "width 2: the best two of all extensions, whichever text they extend"
+_found(_title, _LONG, 3, 2, [1, 0, 0], 0.35 * 0.55 * 0.6)
 _found("width 3", _LONG, 3, 3, [2, 0, 0], 0.2 * 0.94 * 0.97)
 _found("both survivors extend the same text: 0.6 · 0.45 · 0.9", _TWINS, 3, 2, [0, 1, 0], 0.6 * 0.45 * 0.9)
 _found("a width larger than the number of texts", _TREE, 2, 50, [1, 1], 0.36)
@@ -84,16 +80,10 @@ _found("a width larger than the number of texts", _TREE, 2, 50, [1, 1], 0.36)
 
 tree.slip("greedy", "[:width]", "[:1]")
 tree.slip("everything", "[:width]", "")
-tree.slip(
-    "one child each", "        texts = ",
-    "        if len(texts) > 1:\n"
-    "            grown = [max((t for t in grown if t[0][:-1] == ids), key=lambda t: t[1]) for ids, _ in texts]\n"
-    "        texts = ",
-)  # fmt: skip
+_BEST = "[max((t for t in grown if t[0][:-1] == ids), key=lambda t: t[1]) for ids, _ in texts]"
+tree.slip("one child each", "sorted(grown,", f"sorted({_BEST} if len(texts) > 1 else grown,")
 tree.slip("last step alone", "total + float(log_p)", "float(log_p)")
 tree.slip("probabilities added", "total + float(log_p)", "total + math.exp(log_p)")
 tree.slip("a probability", "list(ids), total", "list(ids), math.exp(total)")
-tree.slip("unlikeliest kept", "-text[1])[:width]", "text[1])[:width][::-1]")
 tree.slip("unlikeliest kept", "-text[1])[:width]", "text[1])[:width]")
 tree.slip("worst of them", "texts[0]", "texts[-1]")
-tree.slip("per id", "list(ids), total", "list(ids), total / n_new")

@@ -22,40 +22,25 @@ def changes(mask: Bool[np.ndarray, "T T"], position: int, n_layers: int) -> Bool
 theory = exercise("generating.changes", changes, axes="L T")
 
 _T, _F = True, False
-theory.case(
-    "block 0: only the keys of that position change, whatever the mask is", np.ones((3, 3), bool), 1, 1,
-    want=[[_F, _T, _F]],
-)  # fmt: skip
-theory.case(
-    "a causal mask, the last position: nothing earlier changes, in any block", np.tri(4, dtype=bool), 3, 3,
-    want=[[_F, _F, _F, _T]] * 3,
-)  # fmt: skip
-theory.case(
-    "an encoder: everything changes from block 1 on", np.ones((4, 4), bool), 3, 3,
-    want=[[_F, _F, _F, _T], [_T] * 4, [_T] * 4],
-)  # fmt: skip
-theory.case(
-    "a causal mask, a position in the middle: from block 1 on, everything after it changes as well",
-    np.tri(4, dtype=bool), 1, 2,
-    want=[[_F, _T, _F, _F], [_F, _T, _T, _T]],
-)  # fmt: skip
+_causal, _all = np.tri(4, dtype=bool), np.ones((4, 4), bool)
+_title = "block 0: only the keys of that position change, whatever the mask is"
+theory.case(_title, _all[:3, :3], 1, 1, want=[[_F, _T, _F]])
+_title = "a causal mask, the last position: nothing earlier changes, in any block"
+theory.case(_title, _causal, 3, 3, want=[[_F, _F, _F, _T]] * 3)
+_title = "an encoder: everything changes from block 1 on"
+theory.case(_title, _all, 3, 3, want=[[_F, _F, _F, _T], [_T] * 4, [_T] * 4])
+_title = "a causal mask, a position in the middle: from block 1 on, everything after it changes as well"
+theory.case(_title, _causal, 1, 2, want=[[_F, _T, _F, _F], [_F, _T, _T, _T]])
 _band = np.tri(6, dtype=bool) & ~np.tri(6, k=-2, dtype=bool)  # itself and the one before
-theory.case(
-    "a window of two: the change moves one position further in each block", _band, 1, 4,
-    want=[[t in range(1, 2 + block) for t in range(6)] for block in range(4)],
-)  # fmt: skip
+_title = "a window of two: the change moves one position further in each block"
+theory.case(_title, _band, 1, 4, want=[[1 <= t < 2 + block for t in range(6)] for block in range(4)])
 _prefix = np.tri(5, dtype=bool)
 _prefix[:3, :3] = True  # the prompt sees itself whole
-theory.case(
-    "a prompt that sees all of itself: what is written after it does not change it", _prefix, 4, 3,
-    want=[[_F] * 4 + [_T]] * 3,
-)  # fmt: skip
+_title = "a prompt that sees all of itself: what is written after it does not change it"
+theory.case(_title, _prefix, 4, 3, want=[[_F] * 4 + [_T]] * 3)
 theory.also(_prefix, 2, 2, want=[[_F, _F, _T, _F, _F], [_T] * 5])
-theory.case(
-    "a position that does not see itself still keeps its change, because of the stream",
-    np.tri(3, k=-1, dtype=bool), 2, 2,
-    want=[[_F, _F, _T]] * 2,
-)  # fmt: skip
+_title = "a position that does not see itself still keeps its change, because of the stream"
+theory.case(_title, np.tri(3, k=-1, dtype=bool), 2, 2, want=[[_F, _F, _T]] * 2)
 
 
 _THEN = "changed | (mask & changed).any(axis=-1)"
@@ -69,4 +54,3 @@ theory.slip(
     "once", "    rows = []", "    first, rows = changed, []", _THEN, "first | (mask & first).any(axis=-1)"
 )
 theory.slip("everything later", _THEN, "np.cumsum(changed) > 0")
-theory.slip("what stays", "np.array(rows)", "~np.array(rows)")

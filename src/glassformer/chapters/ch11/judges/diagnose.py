@@ -7,6 +7,7 @@ Axis: T positions.
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,17 +59,15 @@ def _reads(says: int = 1, ahead: int = 0, place: int = 0) -> Callable[[Any], np.
     return read
 
 
-def _patient(title: str, read: Any, write: Any, want: str, also: bool = False) -> None:
-    add = clinic.also if also else lambda *args, **case: clinic.case(title, *args, **case)
-    add(read, write, _ROUND, want=want, what=f"diagnose ({title.split(':')[0]})")
+def _patient(title: str, read: Any, write: Any, want: str, *, also: bool = False, ids: Any = _ROUND) -> None:
+    add = clinic.also if also else partial(clinic.case, title)
+    add(read, write, ids, want=want, what=f"diagnose ({title.split(':')[0]})")
 
 
-_patient(
-    "nothing is wrong: it predicts the next id, and writing agrees with reading", _reads(), _reads(), "fine"
-)
-_patient(
-    "targets not shifted: it predicts the id that it is reading", _reads(says=0), _reads(says=0), "targets"
-)
+_title = "nothing is wrong: it predicts the next id, and writing agrees with reading"
+_patient(_title, _reads(), _reads(), "fine")
+_title = "targets not shifted: it predicts the id that it is reading"
+_patient(_title, _reads(says=0), _reads(says=0), "targets")
 _patient("a cache: writing gives different logits from reading", _reads(), _reads(place=1), "cache")
 _patient(
     "a cache that changes no argmax", _reads(), lambda ids: _reads()(ids) + 0.01 * np.eye(_V)[0], "cache", also=True
@@ -79,13 +78,9 @@ _patient(
 )  # fmt: skip
 _patient("a leak: the last token changes earlier logits", _reads(ahead=1), _reads(), "leak")
 _patient("a leak of a whole text", _reads(ahead=50), _reads(), "leak")
-clinic.also(
-    _reads(ahead=1), _reads(says=2), _ROUND, want="leak",
-    what="diagnose (a leak, and it writes something else)",
-)  # fmt: skip
-clinic.also(
-    _reads(ahead=1), _reads(), (_ROUND + 4) % _V, want="leak", what="diagnose (a leak, a text that ends in 0)"
-)
+_patient("a leak, and it writes something else", _reads(ahead=1), _reads(says=2), "leak", also=True)
+_title = "a leak, a text that ends in 0"
+_patient(_title, _reads(ahead=1), _reads(), "leak", also=True, ids=(_ROUND + 4) % _V)
 
 
 _LEAK, _CACHE = re.findall(r"    if not .*\n.*\n", clinic.answer)
@@ -95,6 +90,5 @@ clinic.slip("no targets", '"targets" if copied > right else ', "")
 clinic.slip("no cache", "(logits, write(ids)", "(logits.argmax(axis=-1), write(ids).argmax(axis=-1)")
 clinic.slip("one row alone", "(logits, write(ids)", "(logits[-1], write(ids)[-1]")
 clinic.slip("the same token", "ids[0] if ids[-1] != ids[0] else ids[1]", "0")
-clinic.mistake("fine", lambda read, write, ids: "fine")
 clinic.slip("last row too", "logits[:-1], read(other)[:-1]", "logits, read(other)")
 clinic.slip("shifted too far", "copied > right", "copied < 0.5")

@@ -3,6 +3,7 @@
 Axis: T positions.
 """
 
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -66,19 +67,18 @@ def text_of_the_package(ids: np.ndarray, n_new: int, **asked: Any) -> np.ndarray
 
 def _text_case(one: Exercise, title: str, T: int, n_new: int, seed: int | None = None, **asked: Any) -> None:
     """The next check; without a title, one more call in the check before."""
-    drawn = {} if seed is None else {"seed": seed}
+    drawn, given = {}, asked
+    if seed is not None:
+        drawn, given = {"seed": seed}, asked | {"generator": np.random.default_rng(seed)}
     words = ", ".join(f"{name} {value}" for name, value in (drawn | asked).items())
     said = f"{one.reference.__name__} of {T} ids and {n_new} more{words and f' ({words})'}"
     ids = np.random.default_rng(T).integers(9, size=T)
 
-    def drawing() -> dict[str, Any]:
-        return asked if seed is None else asked | {"generator": np.random.default_rng(seed)}
-
-    def want(*_: Any, **__: Any) -> np.ndarray:
-        return text_of_the_package(ids, n_new, **drawing())
+    def want(ids, weights, n_heads, n_new, **given):
+        return text_of_the_package(ids, n_new, **deepcopy(given))  # the generator's numbers are the answers'
 
     add = partial(one.case, title) if title else one.also
-    add(ids, small_weights(1), 2, n_new, want=want, what=said, axes="T", **drawing())
+    add(ids, small_weights(1), 2, n_new, want=want, what=said, axes="T", **given)
 
 
 def text_cases(one: Exercise) -> None:
@@ -107,12 +107,14 @@ def text_mistakes(one: Exercise) -> None:
     """Adds the mistakes that can be made with a cache and without."""
     slip = partial(one.slip, **CHOICE)
     slip("new ids alone", "return np.array(text)", "return np.array(text[len(ids) :])")
-    slip("one too few", "range(n_new)", "range(n_new - 1)")
     slip("greedy", " if temperature == 0 else draw(probabilities, generator.random())", "")
     slip(
-        "always a number", _TEMPER, f"    uniform = generator.random()\n{_TEMPER}",
-        "draw(probabilities, generator.random())", "draw(probabilities, uniform)",
-    )  # fmt: skip
+        "always a number",
+        _TEMPER,
+        f"    uniform = generator.random()\n{_TEMPER}",
+        "generator.random())",
+        "uniform)",
+    )
     slip("no softmax", "draw(probabilities", "draw(logits")
     slip("temperature last", _TEMPER, "", _TOP_P, f"{_TOP_P}{_TEMPER}")
     slip("no temperature", _TEMPER, "")

@@ -13,7 +13,8 @@ from glassformer.exercises.material import Weights
 from glassformer.shapes import Integer
 
 from .generate import CHOICE, generate, next_token, text_cases, text_mistakes, text_of_the_package
-from .step import CountedTable, step, with_counted_table
+from .small_gpt import CountedTable, with_counted_table
+from .step import step
 
 
 def generate_cached(
@@ -57,11 +58,6 @@ def _(learner):
 _AGAIN = "step(text[-1], weights, n_heads, cache)"
 quick.slip("forgets", _AGAIN, "step(text[-1], weights, n_heads, {})", **CHOICE)
 quick.mistake("no memory", generate)
-quick.slip(
-    "no memory", _AGAIN, "[step(int(one), weights, n_heads, fresh) for fresh in [{}] for one in text][-1]",
-    "n + 1 < n_new", "True", **CHOICE,  # the last id is read, too
-)  # fmt: skip
 quick.slip("prompt forgotten", "one in text", "one in text[-1:]", **CHOICE)
-quick.slip("last of the prompt twice", "one in text", "one in [*text, text[-1]][-10:]", **CHOICE)
 quick.slip("one behind", "step(text[-1]", "step(text[-2]", **CHOICE)
 text_mistakes(quick)

@@ -33,3 +33,29 @@ def small_gpt(n_layers: int = 2) -> Any:
 def small_weights(n_layers: int = 2) -> dict[str, np.ndarray]:
     """Returns the weights of the small GPT under their names."""
     return dict(small_gpt(n_layers).named_parameters())
+
+
+class CountedTable(np.ndarray):
+    """A table that counts how many of its rows are looked up; what is made of it does not count."""
+
+    looked_up, counts = 0, False
+
+    def __array_finalize__(self, made_of: Any) -> None:
+        self.counts = False
+
+    def __getitem__(self, place: Any) -> Any:
+        found = np.asarray(self)[place]
+        if self.counts:
+            CountedTable.looked_up += found.size // self.shape[1]
+        return found
+
+    def __deepcopy__(self, memo: Any, /) -> "CountedTable":
+        return self
+
+
+def with_counted_table(name: str, n_layers: int) -> dict[str, np.ndarray]:
+    """The weights, of which one table counts its look-ups, from 0."""
+    weights = small_weights(n_layers)
+    weights[name] = table = weights[name].view(CountedTable)
+    table.counts, CountedTable.looked_up = True, 0
+    return weights

@@ -3,7 +3,7 @@
 Axis: V vocabulary.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from glassformer.exercises.material import Shared, Weights
 from glassformer.scratch.attention import merge_heads, softmax, split_heads
 from glassformer.shapes import Float
 
-from .small_gpt import CONTEXT, small_gpt, small_weights
+from .small_gpt import CONTEXT, CountedTable, small_gpt, small_weights, with_counted_table
 
 
 def step(id: int, weights: Weights, n_heads: int, cache: dict[Any, Any]) -> Float[np.ndarray, " V"]:
@@ -50,41 +50,11 @@ def step(id: int, weights: Weights, n_heads: int, cache: dict[Any, Any]) -> Floa
 remembered = exercise("generating.step", step, axes="V")
 
 
-class CountedTable(np.ndarray):
-    """A table that counts how many of its rows are looked up; what is made of it does not count."""
-
-    looked_up, counts = 0, False
-
-    def __array_finalize__(self, made_of: Any) -> None:
-        self.counts = False
-
-    def __getitem__(self, place: Any) -> Any:
-        found = np.asarray(self)[place]
-        if self.counts:
-            CountedTable.looked_up += found.size // self.shape[1]
-        return found
-
-    def __deepcopy__(self, memo: Any, /) -> "CountedTable":
-        return self
-
-
-def with_counted_table(name: str, n_layers: int) -> dict[str, np.ndarray]:
-    """The weights, of which one table counts its look-ups, from 0."""
-    weights = small_weights(n_layers)
-    weights[name] = table = weights[name].view(CountedTable)
-    table.counts, CountedTable.looked_up = True, 0
-    return weights
-
-
-def _stepped(learner: Callable[..., Any], ids: Sequence[int], kept: Shared) -> list[Any]:
-    return [learner(int(one), small_weights(), 2, kept) for one in ids]
-
-
 def _read_case(title: str, ids: list[int], at: Sequence[int]) -> None:
     @remembered.check(title)
     def _(learner):
-        want = small_gpt()(np.array(ids))
-        got = _stepped(learner, ids, Shared())
+        want, kept = small_gpt()(np.array(ids)), Shared()
+        got = [learner(one, small_weights(), 2, kept) for one in ids]
         for t in at:
             expect(got[t], want[t], f"the logits of step {t}", axes="V")
 
@@ -94,7 +64,7 @@ _read_case("the first id, which sees only itself", [3], [0])
 
 @remembered.check("the cache keeps what is needed later")
 def _(learner):
-    _stepped(learner, [3], kept := Shared())
+    learner(3, small_weights(), 2, kept := Shared())
     if not kept:
         said = "your cache is empty after the first id, but everything that later ids need has to be in it."
         raise Wrong(said, what="the cache", got=0)
@@ -107,14 +77,11 @@ _read_case("a full context, at every step", [1, 7, 0, 2, 8, 3, 3, 5, 6, 4, 1, 0]
 
 @remembered.check("two texts in turn, each with a cache of its own")
 def _(learner):
-    one, two = [2, 6, 1], [5, 5, 8]
-    kept = Shared(), Shared()
-    got = [
-        [learner(text[t], small_weights(), 2, own) for text, own in zip((one, two), kept, strict=True)]
-        for t in range(3)
-    ]
-    for place, text in enumerate((one, two)):
-        expect(got[2][place], small_gpt()(np.array(text))[-1], f"the logits of text {place}", axes="V")
+    texts, kept = ([2, 6, 1], [5, 5, 8]), (Shared(), Shared())
+    for t in range(3):
+        got = [learner(text[t], small_weights(), 2, own) for text, own in zip(texts, kept, strict=True)]
+    for place, text in enumerate(texts):
+        expect(got[place], small_gpt()(np.array(text))[-1], f"the logits of text {place}", axes="V")
 
 
 @remembered.check("each id is read once: keys and values are kept, not ids")
@@ -134,11 +101,8 @@ def _(id, weights, n_heads, cache):
 
 
 _JOINED = "np.concatenate([past_k, k], axis=1), np.concatenate([past_v, v], axis=1)"
-remembered.mistake(
-    "nothing kept", lambda id, weights, n_heads, cache: gpt(np.array([id]), weights, n_heads)[-1]
-)
+remembered.mistake("nothing kept", lambda id, weights, n_heads, _: gpt(np.array([id]), weights, n_heads)[-1])
 remembered.slip("off by one", "[position]", "[position + 1]")
-remembered.slip("one too low", "[position]", "[max(position - 1, 0)]")
 remembered.slip("always position 0", "[position]", "[0]")
 remembered.slip("forgets", "position > 0", "False")
 remembered.slip("last one alone", "[past_k, k]", "[past_k[:, -1:], k]", "[past_v, v]", "[past_v[:, -1:], v]")
@@ -147,7 +111,6 @@ remembered.slip("newest first", "[past_v, v]", "[v, past_v]")
 remembered.slip("without itself", _JOINED, "past_k, past_v")
 remembered.slip("no final norm", "x = layer_norm(x, weights", "_ = layer_norm(x, weights")
 remembered.slip("no root", " / np.sqrt(q.shape[-1])", "")
-remembered.slip("root of the whole width", "q.shape[-1]", "x.shape[-1]")
 remembered.slip("values not kept", "np.concatenate([past_v, v], axis=1)", "v")
 remembered.slip("along the heads", "axis=1", "axis=0")
 remembered.slip("not added", "x = x + merge_heads", "x = merge_heads")

@@ -16,8 +16,8 @@ from glassformer.scratch.attention import softmax
 NO = -math.inf
 
 
-def left_case(one: Exercise, title: str, *args: Any, want: Any, said: str, also: bool = False) -> None:
-    """The next check: softmax of what comes back is `want`. `also`: one more call in the check before."""
+def left_case(one: Exercise, title: str, *args: Any, want: Any, said: str) -> None:
+    """The next check: softmax of what comes back is `want`. Without a title, one more call in the check before."""
 
     def step(learner: Callable[..., Any]) -> None:
         logits, right = as_numbers(learner(*args), said).astype(np.float64), np.asarray(want)
@@ -27,7 +27,7 @@ def left_case(one: Exercise, title: str, *args: Any, want: Any, said: str, also:
             raise Wrong(f"{said} leaves nothing to draw from: {logits.tolist()}.", what=said, got=0)
         expect(softmax(logits), right, f"softmax of {said}")
 
-    one.check(title)(step) if not also else one.checks[-1].steps.append(step)
+    one.check(title)(step) if title else one.checks[-1].steps.append(step)
 
 
 def logits_of(*p: float) -> np.ndarray:

@@ -37,14 +37,11 @@ left_case(
     np.stack([logits_of(0.9, 0.04, 0.03, 0.02, 0.01), FIVE]), 0.87,
     want=[[1, 0, 0, 0, 0], np.array([0.1, 0.4, 0, 0.3, 0.15]) / 0.95], said="top_p of two rows with p = 0.87",
 )  # fmt: skip
+_two = [0, 4 / 7, 0, 3 / 7, 0]
 left_case(
-    nucleus, "logits far from 0 mean the same", FIVE * 1 - 7, 0.6,
-    want=[0, 4 / 7, 0, 3 / 7, 0], said="top_p(negative logits, 0.6)",
-)  # fmt: skip
-left_case(
-    nucleus, "at 1 everything stays", FIVE, 1.0,
-    want=[0.1, 0.4, 0.05, 0.3, 0.15], said="top_p(logits, 1)",
-)  # fmt: skip
+    nucleus, "logits far from 0 mean the same", FIVE - 7, 0.6, want=_two, said="top_p(negative logits, 0.6)"
+)
+left_case(nucleus, "at 1 everything stays", FIVE, 1.0, want=softmax(FIVE), said="top_p(logits, 1)")
 
 
 @nucleus.check("no more than needed: two of four equally likely ids already add up to one half")
@@ -72,6 +69,5 @@ nucleus.slip(
     "left sorted", "return np.where(out, -np.inf, logits)",
     f"return np.where({_CUT}, -1e9, np.take_along_axis(logits, order, axis=-1))",
 )  # fmt: skip
-nucleus.slip("probabilities", "-np.inf, logits", "0.0, softmax(logits)")
 nucleus.slip("probabilities", "np.where(out, -np.inf, logits)", "softmax(np.where(out, -np.inf, logits))")
 nucleus.slip("one row alone", "np.take_along_axis(softmax(logits), order, axis=-1)", "softmax(logits)[order]")

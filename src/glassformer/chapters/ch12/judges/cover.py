@@ -26,29 +26,19 @@ covering = exercise("families.cover", cover, parts=("inputs", "targets"), axes=(
 _ids, _other = np.array([5, 3, 8, 1, 6]), np.array([2, 7, 4, 9, 0])
 _none, _all = np.zeros(5, bool), np.ones(5, bool)
 _fate = np.array([0.10, 0.85, 0.95, 0.79, 0.50])
-covering.case(
-    "no position is chosen: nothing changes, and there are no targets", _ids, _none, _fate, _other, 10,
-    want=(_ids, np.full(5, -100)),
-)  # fmt: skip
-covering.case(
-    "a fate below 0.8: covered, and the original id is the target",
-    _ids, np.array([True, False, False, True, False]), _fate, _other, 10,
-    want=([10, 3, 8, 10, 6], [5, -100, -100, 1, -100]),
-)  # fmt: skip
-covering.case(
-    "a fate from 0.8 to below 0.9: another id, and the original one is the target",
-    _ids, np.array([False, True, False, False, True]), _fate, _other, 10,
-    want=([5, 7, 8, 1, 10], [-100, 3, -100, -100, 6]),
-)  # fmt: skip
-covering.case(
-    "a fate from 0.9 on: unchanged, but still a target", _ids, _all, _fate, _other, 12,
-    want=([12, 7, 8, 12, 12], _ids),
-)  # fmt: skip
-covering.case(
-    "a fate of exactly 0.8 means another id, and exactly 0.9 means unchanged",
-    _ids, _all, np.array([0.8, 0.9, 0.1, 0.9, 0.8]), _other, 10,
-    want=([2, 3, 10, 1, 0], _ids),
-)  # fmt: skip
+_left, _right = np.array([True, False, False, True, False]), np.array([False, True, False, False, True])
+_ends = np.array([0.8, 0.9, 0.1, 0.9, 0.8])
+for _title, _chosen, _fates, _mask, _inputs, _targets in (
+    ("no position is chosen: nothing changes, and there are no targets", _none, _fate, 10, _ids, np.full(5, -100)),
+    ("a fate below 0.8: covered, and the original id is the target", _left, _fate, 10,
+     [10, 3, 8, 10, 6], [5, -100, -100, 1, -100]),
+    ("a fate from 0.8 to below 0.9: another id, and the original one is the target", _right, _fate, 10,
+     [5, 7, 8, 1, 10], [-100, 3, -100, -100, 6]),
+    ("a fate from 0.9 on: unchanged, but still a target", _all, _fate, 12, [12, 7, 8, 12, 12], _ids),
+    ("a fate of exactly 0.8 means another id, and exactly 0.9 means unchanged", _all, _ends, 10,
+     [2, 3, 10, 1, 0], _ids),
+):  # fmt: skip
+    covering.case(_title, _ids, _chosen, _fates, _other, _mask, want=(_inputs, _targets))
 covering.case(
     "a batch", np.stack([_ids, _other]), np.stack([_all, ~_all]), np.stack([_fate[::-1], _fate]),
     np.stack([_other, _ids]), 11,
@@ -65,8 +55,6 @@ covering.slip("exchanged", f"{_INPUTS}, {_TARGETS}", f"{_TARGETS}, {_INPUTS}")
 covering.slip("covered alone", _TARGETS, "np.where(chosen & (fate < 0.8), ids, -100)")
 covering.slip("covered again", "fate < 0.8, mask_id", "fate < 0.8, other")
 covering.slip("the ends below", "fate <", "fate <=")
-covering.slip("the upper end below", "fate < 0.9", "fate <= 0.9")
 covering.slip("zero for nobody", "-100", "0")
-covering.slip("others asked", "ids, -100", "-100, ids")
 covering.slip("two fates exchanged", "other, ids))", "ids, other))")
 covering.slip("not the chosen alone", _INPUTS, "changed")

@@ -32,9 +32,7 @@ def look_across(
     return merge_heads(softmax(scores) @ v) @ W_o
 
 
-across = exercise(
-    "families.look_across", look_across, axes="T D",
-)  # fmt: skip
+across = exercise("families.look_across", look_across, axes="T D")
 
 
 def _two(T: int, S: int, D: int, n_heads: int, hidden: Sequence[int] = (), seed: int = 0) -> tuple[Any, ...]:
@@ -69,7 +67,6 @@ for _title, _given in (
 
 
 across.slip("itself", "memory @", "x @")
-across.slip("values of x", "memory @ W_v", "x @ W_v")
 across.slip("roles changed", "x @ W_q", "memory @ W_q", "memory @ W_k", "x @ W_k", "memory @ W_v", "x @ W_v")
 across.slip("padding seen", "real, q", "True, q")
 across.slip("real hidden", "real, q", "~real | real.all(), q")

@@ -36,28 +36,18 @@ def _by_hand(logits: np.ndarray, targets: np.ndarray) -> float:
     return math.fsum(surprises) / len(surprises)
 
 
-mean.case(
-    "two of three positions have a target, each with a probability of one half",
-    np.zeros((3, 2)), np.array([1, -100, 0]),
-    want=math.log(2),
-)  # fmt: skip
-mean.case(
-    "a position without a target does not count, whatever its logits are",
-    np.log(np.array([[0.25, 0.75], [1e-30, 1.0], [0.5, 0.5]])), np.array([0, -100, 1]),
-    want=math.log(8) / 2,
-)  # fmt: skip
+_title = "two of three positions have a target, each with a probability of one half"
+mean.case(_title, np.zeros((3, 2)), np.array([1, -100, 0]), want=math.log(2))
+_title = "a position without a target does not count, whatever its logits are"
+_z = [[0.25, 0.75], [1e-30, 1.0], [0.5, 0.5]]
+mean.case(_title, np.log(np.array(_z)), np.array([0, -100, 1]), want=math.log(8) / 2)
 _z, _t = numbers(2, 6, 5), np.array([[4, 1, 0, 2, 3, 3], [2, 0, -100, -100, -100, -100]])
-mean.case(
-    "two texts, one of them mostly padding: every target counts the same", _z, _t, want=_by_hand(_z, _t)
-)
-mean.case("all positions have a target", _z[0], _t[0], want=_by_hand(_z[0], _t[0]))
-_z, _t = 4000 + numbers(4, 3, seed=3), np.array([-100, 0, 2, -100])
-mean.case("logits so large that exp would overflow", _z, _t, want=_by_hand(_z, _t))
-_z = 4000 * numbers(4, 3, seed=3)
-mean.case(
-    "logits so far apart that p would become 0, although its logarithm is finite", _z, _t,
-    want=_by_hand(_z, _t),
-)  # fmt: skip
+mean.case("two texts, one of them mostly padding: every target counts the same", _z, _t, want=_by_hand)
+mean.case("all positions have a target", _z[0], _t[0], want=_by_hand)
+_z, _t = numbers(4, 3, seed=3), np.array([-100, 0, 2, -100])
+mean.case("logits so large that exp would overflow", 4000 + _z, _t, want=_by_hand)
+_title = "logits so far apart that p would become 0, although its logarithm is finite"
+mean.case(_title, 4000 * _z, _t, want=_by_hand)
 
 
 _SURPRISES = "(log_total - rows[np.arange(len(wanted)), wanted]).mean()"

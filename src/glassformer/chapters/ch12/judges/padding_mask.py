@@ -19,12 +19,10 @@ def padding_mask(lengths: Integer[np.ndarray, " B"], S: int) -> Bool[np.ndarray,
 
 padding = exercise("families.padding_mask", padding_mask, axes="B 1 1 S")
 
-padding.shape(
-    "one row for each text; broadcasting adds heads and queries", np.array([3, 1, 4]), 5, want=(3, 1, 1, 5)
-)
-padding.case(
-    "the first three of five are real", np.array([3]), 5, want=[[[[True, True, True, False, False]]]]
-)
+_title = "one row for each text; broadcasting adds heads and queries"
+padding.shape(_title, np.array([3, 1, 4]), 5, want=(3, 1, 1, 5))
+_want = [[[[True, True, True, False, False]]]]
+padding.case("the first three of five are real", np.array([3]), 5, want=_want)
 padding.case(
     "each text has its own length", np.array([1, 4, 2]), 4,
     want=np.array([[1, 0, 0, 0], [1, 1, 1, 1], [1, 1, 0, 0]], bool)[:, None, None],
@@ -45,8 +43,6 @@ def _(learner):
 padding.slip("on queries", "[:, None, None, :]", "[:, None, :, None]")
 padding.slip("hides the real", "(np.arange", "~(np.arange")
 padding.slip("without axes", "[:, None, None, :]", "")
-padding.slip("one axis", "[:, None, None, :]", "[:, None]")
 padding.slip("one too many", "<", "<=")
 padding.slip("from the left", "[:, None, None, :]", "[:, None, None, ::-1]")
-padding.slip("written out", "[:, None, None, :]", "[:, None, None, :] & np.ones((S, 1), bool)")
 padding.slip("all as the first", "np.asarray(lengths)", "np.full_like(lengths, lengths[0])")

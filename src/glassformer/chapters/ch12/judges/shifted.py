@@ -53,5 +53,4 @@ forcing.slip("stop read", "T = ", "T = 1 + ", f"1] = {_READ}", "2] = [start_id, 
 forcing.slip("start and stop exchanged", _READ, "[stop_id, *answer]", _ASKED, "[*answer, start_id]")
 forcing.slip("asked for padding", "-100", "pad_id")
 forcing.slip("read −100", "T), pad_id", "T), -100")
-forcing.slip("filled with the stop", "T), pad_id", "T), stop_id")
 forcing.slip("shifted twice", _ASKED, "[*answer, stop_id, -100][1:]")

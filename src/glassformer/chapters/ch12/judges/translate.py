@@ -47,22 +47,15 @@ writing.case(
     "one id: the likeliest one after the start", _says(4, 2, 7), 10, 11, 1, want=[4], what="translate with n_most = 1",
     advice="`next_logits` returns (V,), a single row, so it needs no `[-1]`.",
 )  # fmt: skip
-writing.case(
-    "three ids, and then the stop", _says(4, 2, 7), 10, 11, 8, want=[4, 2, 7], what="translate to [4, 2, 7]"
-)
-writing.case(
-    "an id may occur more than once", _says(5, 5, 0, 5), 10, 11, 8, want=[5, 5, 0, 5],
-    what="translate to [5, 5, 0, 5]",
-)  # fmt: skip
-writing.case(
-    "at most `n_most` ids", _says(1, 2, 3, 4, 5, 6), 10, 11, 4, want=[1, 2, 3, 4],
-    what="translate with n_most = 4",
-)  # fmt: skip
-writing.also(_says(1, 2, 3), 10, 11, 3, want=[1, 2, 3], what="translate to [1, 2, 3] with n_most = 3")
-writing.case(
-    "an id in the middle that equals the start's is kept", _says(5, 10, 6), 10, 11, 8, want=[5, 10, 6],
-    what="translate to [5, 10, 6] with start 10",
-)  # fmt: skip
+for _title, _text, _most in (
+    ("three ids, and then the stop", [4, 2, 7], 8),
+    ("an id may occur more than once", [5, 5, 0, 5], 8),
+    ("at most `n_most` ids", [1, 2, 3, 4, 5, 6], 4),
+    ("just as many as `n_most`", [1, 2, 3], 3),
+    ("an id in the middle that equals the start's is kept", [5, 10, 6], 8),
+):
+    _what = f"translate to {_text} with start 10 and n_most = {_most}"
+    writing.case(_title, _says(*_text), 10, 11, _most, want=_text[:_most], what=_what)
 writing.case(
     "start and stop have different ids", _says(3, 1, V=9, start=6, stop=0), 6, 0, 5,
     want=[3, 1], what="translate to [3, 1] with start 6, stop 0",
@@ -73,11 +66,8 @@ writing.case(
 def _(learner):
     got = as_numbers(learner(_says(), 10, 11, 5), "translate to nothing")
     if got.size:  # an empty list has no whole numbers in it, and is right
-        raise Wrong(
-            f"if the stop comes first, nothing should be written; yours is {got.tolist()}.",
-            what="nothing",
-            got=got,
-        )
+        said = f"if the stop comes first, nothing should be written; yours is {got.tolist()}."
+        raise Wrong(said, what="nothing", got=got)
 
 
 writing.slip("start kept", "ids[1:]", "ids")
@@ -86,13 +76,8 @@ writing.slip("never stops", "new == stop_id", "False")
 writing.slip("last id alone", "np.array(ids)", "np.array(ids[-1:])")
 writing.slip("last of a row", "(np.array(ids))", "(np.array(ids))[-1]")
 writing.slip("no limit", "<= n_most", "<= n_most + 99")
-writing.slip(
-    "cut and counted", "            break", "            ids.append(new)\n            break",
-    "<= n_most", "< n_most", "ids[1:]", "ids[1:-1]",
-)  # fmt: skip
 writing.slip("filtered", "ids[1:]", "[one for one in ids if one != start_id]")
 writing.slip("start dropped later", "np.array(ids)", "np.array(ids[1:] or ids)")
 writing.slip("start forgotten", "np.array(ids)", "np.array(ids[1:], dtype=int)")
 writing.slip("one too many", "<= n_most", "<= n_most + 1")
 writing.slip("one too few", "<= n_most", "< n_most")
-writing.slip("unlikeliest", "np.argmax", "np.argmin")

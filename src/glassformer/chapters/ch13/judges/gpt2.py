@@ -36,9 +36,8 @@ def gpt2(ids: Integer[np.ndarray, " T"], weights: Weights, n_heads: int) -> Floa
     for i in range(sum(name.endswith("ln_1.weight") for name in weights)):
         at = f"h.{i}"
         q, k, v = np.split(linear(norm(x, f"{at}.ln_1"), f"{at}.attn.c_attn"), 3, axis=-1)
-        mixed, _ = scaled_dot_product_attention(
-            *(split_heads(one, n_heads) for one in (q, k, v)), mask=causal_mask(T, T)
-        )
+        heads = (split_heads(one, n_heads) for one in (q, k, v))
+        mixed, _ = scaled_dot_product_attention(*heads, mask=causal_mask(T, T))
         x = x + linear(merge_heads(mixed), f"{at}.attn.c_proj")
         x = x + linear(gelu_tanh(linear(norm(x, f"{at}.ln_2"), f"{at}.mlp.c_fc")), f"{at}.mlp.c_proj")
     return norm(x, "ln_f") @ table.T
@@ -68,7 +67,7 @@ def _model_and_weights(V: int, D: int, n_layers: int, n_heads: int) -> tuple[Any
 
 @whole.check("no block: two tables, a norm, and the table again")
 def _(learner):
-    weights = {name: w for name, w in _model_and_weights(11, 6, 1, 2)[1].items() if not name.startswith("h.")}
+    weights = {name: w for name, w in _model_and_weights(11, 6, 1, 2)[1].items() if name[0] != "h"}
     ids = np.array([3, 10, 0, 3, 7])
     x = weights["wte.weight"][ids] + weights["wpe.weight"][:5]
     normed = layer_norm_by_hand(x, weights["ln_f.weight"], weights["ln_f.bias"])
@@ -94,39 +93,29 @@ _BIAS = '+ weights[f"{name}.bias"]'
 _BLOCKS = 'range(sum(name.endswith("ln_1.weight") for name in weights))'
 _HEADS = "(split_heads(one, n_heads) for one in (q, k, v))"
 whole.slip("exact GELU", gelu_tanh=gelu)
-whole.slip("ReLU", gelu_tanh=lambda x: np.maximum(x, 0))
-whole.slip("sigmoid", gelu_tanh=lambda x: x / (1 + np.exp(-1.702 * x)))
 whole.slip("queries and keys swapped", "q, k, v = ", "k, q, v = ")
 whole.slip("values first", "in (q, k, v)", "in (v, q, k)")
 whole.slip("every third", "np.split", "every", every=lambda x, n, axis: [x[..., i::n] for i in range(n)])
-whole.slip("ε", layer_norm=partial(layer_norm, eps=1e-6))
-whole.slip("ε", layer_norm=partial(layer_norm, eps=1e-12))
+for _eps in (1e-6, 1e-12):
+    whole.slip("ε", layer_norm=partial(layer_norm, eps=_eps))
 whole.slip("no mask", "causal_mask(T, T)", "None")
 whole.slip("no final norm", 'norm(x, "ln_f")', "x")
 whole.slip("no positions", ' + weights["wpe.weight"][:T]', "")
 whole.slip("heads ignored", "one, n_heads", "one, 1")
-whole.slip("biases of attention", _BIAS, f'{_BIAS} * ("c_attn" not in name)')
-whole.slip("bias of c_proj", _BIAS, f'{_BIAS} * ("attn.c_proj" not in name)')
 whole.slip("sorted as text", _BLOCKS, f"sorted({_BLOCKS}, key=str)")
 whole.slip("ten blocks", _BLOCKS, f"{_BLOCKS}[:10]")
-whole.slip(
-    "order of the file", _BLOCKS,
-    'dict.fromkeys(int(name.split(".")[1]) for name in weights if name.startswith("h."))',
-)  # fmt: skip
+_IN_THE_FILE = 'dict.fromkeys(int(name.split(".")[1]) for name in weights if name.startswith("h."))'
+whole.slip("order of the file", _BLOCKS, _IN_THE_FILE)
 whole.slip("no biases", _BIAS, "")
 whole.slip("nothing kept", "x = x + linear(merge", "x = linear(merge")
 whole.slip("ln_1 twice", "ln_2", "ln_1")
 whole.slip("no ln_1", 'norm(x, f"{at}.ln_1")', "x")
 whole.slip("no ln_2", 'norm(x, f"{at}.ln_2")', "x")
 whole.slip("scaled twice", "mask=", "scale=n_heads / q.shape[-1], mask=")
+_THIRDS_OF_HEADS = "np.split(split_heads(np.concatenate([q, k, v], axis=-1), n_heads), 3, axis=-1)"
+whole.slip("heads before thirds", _HEADS, _THIRDS_OF_HEADS)
+whole.slip("heads by reshape", "split_heads(one, n_heads)", "one.reshape(n_heads, T, -1)")
+_MATRIX = 'weights[f"{name}.weight"]'
 whole.slip(
-    "heads before thirds", _HEADS,
-    "np.split(split_heads(np.concatenate([q, k, v], axis=-1), n_heads), 3, axis=-1)",
-)  # fmt: skip
-_STACKED = ("split_heads(one, n_heads)", "one.reshape(n_heads, T, -1)")
-whole.slip("heads by reshape", *_STACKED)
-whole.slip("heads by reshape", *_STACKED, "merge_heads(mixed)", "mixed.reshape(T, -1)")
-whole.slip(
-    "one matrix turned", 'linear(merge_heads(mixed), f"{at}.attn.c_proj")',
-    'merge_heads(mixed) @ weights[f"{at}.attn.c_proj.weight"].T + weights[f"{at}.attn.c_proj.bias"]',
-)  # fmt: skip
+    "one matrix turned", f"x @ {_MATRIX}", f'x @ ({_MATRIX}.T if "attn.c_proj" in name else {_MATRIX})'
+)

@@ -16,41 +16,31 @@ def read_config(config: Mapping[str, Any]) -> tuple[int, int, int]:
 
 fields = exercise("real.read_config", read_config, parts=("d_head", "shared", "cache_bytes"))
 
-_LLAMA_3_8B = {
-    "model_type": "llama", "vocab_size": 128_256, "hidden_size": 4096, "num_hidden_layers": 32,
-    "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14_336,
-}  # fmt: skip
 _LLAMA_2_7B = {
     "model_type": "llama", "vocab_size": 32_000, "hidden_size": 4096, "num_hidden_layers": 32,
     "num_attention_heads": 32, "intermediate_size": 11_008,
 }  # fmt: skip
+_LLAMA_3_8B = _LLAMA_2_7B | {"vocab_size": 128_256, "num_key_value_heads": 8, "intermediate_size": 14_336}
 _QWEN3 = {
     "model_type": "qwen3", "vocab_size": 151_936, "hidden_size": 1024, "num_hidden_layers": 28, "head_dim": 128,
     "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 3072,
 }  # fmt: skip
 
-fields.case(
-    "LLaMA-3 8B: four query heads share one key/value head", _LLAMA_3_8B, want=(128, 4, 131_072),
-    what="LLaMA-3 8B's file",
-)  # fmt: skip
-fields.case(
-    "no num_key_value_heads: each query head has its own keys and values", _LLAMA_2_7B,
-    want=(128, 1, 524_288), what="LLaMA-2 7B's file",
-)  # fmt: skip
-fields.case(
-    "a head_dim that is not hidden_size / heads", _QWEN3, want=(128, 2, 114_688), what="Qwen3 0.6B's file"
-)
-fields.case(
-    "null means the same as a missing field", _LLAMA_2_7B | {"num_key_value_heads": None, "head_dim": None},
-    want=(128, 1, 524_288), what="a file with null in it",
-)  # fmt: skip
+_NULL = _LLAMA_2_7B | {"num_key_value_heads": None, "head_dim": None}
+for _title, _file, _want, _what in (
+    ("LLaMA-3 8B: four query heads share one key/value head", _LLAMA_3_8B, (128, 4, 131_072), "LLaMA-3 8B's file"),
+    ("no num_key_value_heads: each query head has its own keys and values", _LLAMA_2_7B, (128, 1, 524_288),
+     "LLaMA-2 7B's file"),
+    ("a head_dim that is not hidden_size / heads", _QWEN3, (128, 2, 114_688), "Qwen3 0.6B's file"),
+    ("null means the same as a missing field", _NULL, (128, 1, 524_288), "a file with null in it"),
+):  # fmt: skip
+    fields.case(_title, _file, want=_want, what=_what)
 
 
 fields.slip("head_dim", 'config.get("head_dim") or ', "")
 fields.slip("one for all", "or H", "or 1")
 fields.slip("keys alone", "2 * config", "config")
 fields.slip("float32", "K * 2", "K * 4")
-fields.slip("bits", "K * 2", "K * 2 * 8")
 fields.slip("one block", ' * config["num_hidden_layers"]', "")
 fields.slip("heads that ask", "* G * K", "* H * K")
 fields.slip("width of the stream", "* G * K", '* config["hidden_size"]')

@@ -33,20 +33,13 @@ names.case("a norm of block 0", "h.0.ln_1.weight", want="decoder.blocks.0.norm_a
 names.also("h.3.ln_2.bias", want="decoder.blocks.3.norm_feedforward.bias")
 names.case("attention's last matrix", "h.2.attn.c_proj.weight", want="decoder.blocks.2.attention.W_o.weight")
 names.case("the feed-forward's first", "h.1.mlp.c_fc.bias", want="decoder.blocks.1.feedforward.W_up.bias")
-names.case(
-    "its second matrix, which has the same name as attention's last one", "h.1.mlp.c_proj.weight",
-    want="decoder.blocks.1.feedforward.W_down.weight",
-)  # fmt: skip
+_title = "its second matrix, which has the same name as attention's last one"
+names.case(_title, "h.1.mlp.c_proj.weight", want="decoder.blocks.1.feedforward.W_down.weight")
 names.case("block 11", "h.11.mlp.c_fc.weight", want="decoder.blocks.11.feedforward.W_up.weight")
-names.case(
-    "with the prefix that some files have", "transformer.h.10.ln_1.bias",
-    want="decoder.blocks.10.norm_attention.bias",
-)  # fmt: skip
+_title = "with the prefix that some files have"
+names.case(_title, "transformer.h.10.ln_1.bias", want="decoder.blocks.10.norm_attention.bias")
 names.also("transformer.wte.weight", want="token_embedding.weight")
-names.refuses(
-    "a mask, which old files contain, is not a weight: ValueError", "h.0.attn.bias",
-    what="rename('h.0.attn.bias')",
-)  # fmt: skip
+names.refuses("a mask, which old files contain, is not a weight: ValueError", "h.0.attn.bias")
 names.refuses("other unknown names", "lm_head.weight")
 names.also_refuses("h.0.attn.c_attn.weight")
 names.refuses("a table in a block, a block's norm outside", "h.3.wte.weight")
@@ -59,11 +52,9 @@ names.slip("c_proj alike", "attention.W_o", "feedforward.W_down")
 names.slip("norms swapped", "ln_1", "ln", "ln_2", "ln_1", '"ln"', '"ln_2"')
 names.slip("up and down", "mlp.c_fc", "mlp", "mlp.c_proj", "mlp.c_fc", '"mlp"', '"mlp.c_proj"')
 names.slip("counted from 1", "{number}", "{int(number) + 1}")
-names.slip("h", "decoder.blocks", "decoder.h")
 names.slip("decoder left out", "decoder.", "")
 names.slip("one digit", "{number}", "{number[0]}")
 names.slip("one table", "table, at = ", "outside = in_a_block = outside | in_a_block\n        table, at = ")
 names.slip("always weight", ".{end}", ".weight")
 names.slip("prefix", 'f"{at}{table', "f\"{'transformer.' * name.startswith('transformer.')}{at}{table")
-names.slip("any end", "(weight|bias)", "(.+)")
 names.slip("anything goes", 'raise ValueError(f"{name!r} is not one of these names")', "return name")

@@ -46,10 +46,8 @@ def _(learner):
 
 
 _w, _b = numbers(9, 27, seed=3), numbers(27, seed=4)
-thirds.case(
-    "another width", _w, _b,
-    want=tuple(_w[:, 9 * i : 9 * i + 9] for i in range(3)) + tuple(_b[9 * i : 9 * i + 9] for i in range(3)),
-)  # fmt: skip
+_cuts = [slice(9 * i, 9 * i + 9) for i in range(3)]
+thirds.case("another width", _w, _b, want=(*(_w[:, cut] for cut in _cuts), *(_b[cut] for cut in _cuts)))
 
 
 _W, _B = "np.split(weight, 3, axis=1)", "np.split(bias, 3)"

@@ -54,18 +54,13 @@ halves.case(
     want=([[0.0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]],) * 2 + (_row, _row.T),
     what="matrices with a single row, 0 to 11, and two heads",
 )  # fmt: skip
-_four = _attention(10, 4, 4, 6, 0)
-halves.case("more rows", *_four, 4, 4, want=_moved(_four, 4, 4, 6), what="four heads of 6")
-_four = _attention(12, 4, 2, 8, 10)
-halves.case(
-    "two key/value heads for four query heads",
-    *_four, 4, 2, want=_moved(_four, 4, 2, 8), what="four heads that share two",
-)  # fmt: skip
-_four = _attention(8, 3, 1, 10, 20)
-halves.case(
-    "one key/value head for all",
-    *_four, 3, 1, want=_moved(_four, 3, 1, 10), what="three heads that share one",
-)  # fmt: skip
+for _title, _what, _D, _H, _G, _K, _seed in (
+    ("more rows", "four heads of 6", 10, 4, 4, 6, 0),
+    ("two key/value heads for four query heads", "four heads that share two", 12, 4, 2, 8, 10),
+    ("one key/value head for all", "three heads that share one", 8, 3, 1, 10, 20),
+):
+    _four = _attention(_D, _H, _G, _K, _seed)
+    halves.case(_title, *_four, _H, _G, want=_moved(_four, _H, _G, _K), what=_what)
 
 
 _TURNED = "W.reshape(len(W), heads, -1, 2).swapaxes(-1, -2).reshape(W.shape)"
@@ -75,6 +70,5 @@ halves.slip("values too", "), W_v", "), turned(W_v, n_kv_heads)")
 halves.slip("output too", "), W_v, W_o", "), W_v, turned(W_o.T, n_heads).T")
 halves.slip("way back", "-1, 2)", "2, -1)")
 halves.slip("heads mixed", "heads, -1, 2)", "1, -1, 2)")
-halves.slip("nothing moved", _TURNED, "W")
 halves.slip("members swapped", "-1, 2)", "-1, 2)[..., ::-1]")
 halves.slip("rows", _TURNED, "np.concatenate([W[::2], W[1::2]])")

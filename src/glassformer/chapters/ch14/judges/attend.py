@@ -32,23 +32,18 @@ repair.case(
     "with heads of 4 numbers, a score of 2 ln 3 gives a ratio of 1 to 3", _q, _k, _v[:2],
     want=np.array([[6, 0, 3, 1], [1.5, 4.5, 3, 1]]),
 )  # fmt: skip
-repair.case(
-    "equal scores: each row is the mean of the values so far", _zeros, _zeros, _v,
-    want=np.array([[6.0, 0, 3, 1], [3, 3, 3, 1], [2, 2, 3, 2]]),
-)  # fmt: skip
-_three = np.array([[3.0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
-repair.case(
-    "large scores do not overflow, and the first row sees the first value", 1e3 * _three, 1e3 * _three, _v,
-    want=np.array([[6.0, 0, 3, 1], [3, 3, 3, 1], [2, 2, 3, 2]]),
-)  # fmt: skip
+_means = np.array([[6.0, 0, 3, 1], [3, 3, 3, 1], [2, 2, 3, 2]])
+repair.case("equal scores: each row is the mean of the values so far", _zeros, _zeros, _v, want=_means)
+_large = 3e3 * np.eye(3, 4) * np.eye(3)[:, :1]
+_title = "large scores do not overflow, and the first row sees the first value"
+repair.case(_title, _large, _large, _v, want=_means)
 repair.also(
     _zeros[:2] + 1, np.array([[0.0] * 4, [1000] * 4]), _v[:2], want=_v[:2],
     what="attend where the hidden score of row 0 is larger by 2,000",
 )  # fmt: skip
+_four, _two_texts = np.zeros((2, 1, 3, 4)), np.array([1.0, 2.0])[:, None, None, None]
 repair.case(
-    "any axes in front", np.stack([_zeros, _zeros])[:, None], np.stack([_zeros, _zeros])[:, None],
-    np.stack([_v, 2 * _v])[:, None],
-    want=np.array([[[[6, 0, 3, 1], [3, 3, 3, 1], [2, 2, 3, 2]]], [[[12, 0, 6, 2], [6, 6, 6, 2], [4, 4, 6, 4]]]], float),
+    "any axes in front", _four, _four, _two_texts * _v, want=_two_texts * _means,
     axes="B H T K", what="attend of two texts with a head each",
 )  # fmt: skip
 
@@ -64,9 +59,7 @@ repair.slip("other triangle", "dtype=bool)", "dtype=bool).T")
 repair.slip("itself hidden", "np.tri(T", "np.tri(T, k=-1")
 repair.slip("itself hidden", "np.tri(T", "np.tri(T, k=-1", "-np.inf", "-1e9")
 repair.slip("overflow", f" - {_LARGEST}", "")
-repair.slip("root of T", "np.sqrt(K)", "np.sqrt(T)")
 repair.slip("largest of the column", "max(axis=-1", "max(axis=-2")
 repair.slip("no number", _MASKED, "scores + (1 - np.tri(T)) * -np.inf")
-repair.slip(
-    "largest of the hidden", _MASKED, "scores", f"(scores - {_LARGEST})", f"(scores - {_LARGEST}) * np.tri(T)"
-)
+_LESS = f"(scores - {_LARGEST})"
+repair.slip("largest of the hidden", _MASKED, "scores", _LESS, f"{_LESS} * np.tri(T)")

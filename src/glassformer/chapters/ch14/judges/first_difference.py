@@ -56,14 +56,12 @@ first.slip(
     "the last", "    for", "    last = -1\n    for", "return i", "last = i", "return -1", "return last"
 )
 first.mistake(
-    "the largest",
-    lambda mine, theirs: int(np.argmax([abs(a - b).max() for a, b in zip(mine, theirs, strict=True)])),
+    "the largest", lambda *runs: int(np.argmax([abs(a - b).max() for a, b in zip(*runs, strict=True)]))
 )
 first.slip("from one", "return i", "return i + 1", "return -1", "return 0")
 first.slip("to the last digit", _SAME, "(one == other).all()")
 first.slip("NaN passes", f"not {_SAME}", "(np.abs(one - other) > 1e-4).any()")
 first.slip("relative", _SAME, "np.allclose(one, other, atol=1e-4)")
-first.slip("gives up", "            return i", "            return i\n        return -1")
 first.slip("how many", "return -1", "return 0")
 first.slip("signed", "np.abs", "")
 first.slip("mean", _SAME, "np.abs(one - other).mean() <= 1e-4")

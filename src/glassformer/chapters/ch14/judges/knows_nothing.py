@@ -27,12 +27,8 @@ start = exercise("clinic.knows_nothing", knows_nothing)
 def _first(V, lift=0.0, other=0.0, padding=False, high=0.0, near=0.0, at_padding=0.0):
     rng = np.random.default_rng(V)
     targets = rng.integers(0, V, (2, 6))
-    logits = (
-        near * rng.normal(size=(2, 6, V))
-        + lift * np.eye(V)[targets]
-        + other * np.eye(V)[(targets + 1) % V]
-        + high
-    )
+    logits = near * rng.normal(size=(2, 6, V)) + high
+    logits += lift * np.eye(V)[targets] + other * np.eye(V)[(targets + 1) % V]
     if padding:
         targets[:, 3:] = -100
         logits[:, 3:, 0] += at_padding

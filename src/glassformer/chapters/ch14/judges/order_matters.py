@@ -43,11 +43,7 @@ put_to_ward(order, {
         Bed("a correct model and a text that begins with two equal characters", (causal_model(), TWINS), True),
         Bed("a correct model and a past that is in order: 0 1 2 3", (causal_model(), IN_ORDER), True),
         Bed("a correct model and a past that repeats after two: 1 2 1 2", (causal_model(), _PAIRS), True),
-        Bed(
-            "a correct model whose most likely character changes",
-            (causal_model(places=9.0, own=0.0), PALINDROME),
-            True,
-        ),
+        Bed("a correct model whose likeliest character changes", (causal_model(places=9.0, own=0.0), PALINDROME), True),
         # Asked so often, a shuffle by chance leaves the two as they are once
         *[Bed("a correct model and a text of three characters", (causal_model(), np.array([1, 2, 4])), True)] * 8,
     ],
@@ -65,10 +61,8 @@ put_to_ward(order, {
 })  # fmt: skip
 
 
-_SHUFFLED, _APART = (
-    "other[:-1] = np.roll(ids[:-1], 1)",
-    "np.abs(model(ids)[-1] - model(other)[-1]).max() > 1e-4",
-)
+_SHUFFLED = "other[:-1] = np.roll(ids[:-1], 1)"
+_APART = "np.abs(model(ids)[-1] - model(other)[-1]).max() > 1e-4"
 order.slip("rows as they lie", "model(ids)[-1] - model(other)[-1]", "model(ids) - model(other)")
 order.slip("the last too", _SHUFFLED, "other = ids[::-1]")
 order.slip("another character", _SHUFFLED, "other[0] = (ids[0] + 1) % V")
@@ -78,5 +72,4 @@ order.slip("sorted", _SHUFFLED, "other[:-1] = np.sort(ids[:-1])")
 order.slip("by two", _SHUFFLED, "other[:-1] = np.roll(ids[:-1], 2)")
 order.slip("argmax", _APART, "model(ids)[-1].argmax() != model(other)[-1].argmax()")
 order.slip("turned round", "> 1e-4", "<= 1e-4")
-order.slip("not shuffled", _SHUFFLED, "pass")
 order.slip("too loose", "1e-4", "0.02")

@@ -73,10 +73,8 @@ _REAL = "np.arange(T + 3) < T"
 padding.slip("no padding", "np.concatenate([ids, [pad] * 3])", "ids", "T + 3", "T")
 padding.slip("no mask", _REAL, "np.ones(T + 3, bool)")
 padding.slip("mask from the ids", _REAL, "padded != pad")
-padding.slip(
-    "two paddings", "model(ids, np.ones(T, bool))",
-    f"model(np.append(ids, [(pad + 1) % {V}] * 3), {_REAL})[:T]",
-)  # fmt: skip
+_OTHER = f"model(np.append(ids, [(pad + 1) % {V}] * 3), {_REAL})[:T]"
+padding.slip("two paddings", "model(ids, np.ones(T, bool))", _OTHER)
 padding.slip("mask turned round", "< T)", ">= T)")
 padding.slip("mask turned round", "< T)", ">= T)", "np.ones(T, bool)", "np.zeros(T, bool)")
 padding.slip("last row", ") - beside[:T]", ")[-1] - beside[-1]")

@@ -43,7 +43,5 @@ again.mistake("one call", lambda model, ids: (lambda once: bool((once == once).a
 again.mistake("argmax", lambda model, ids: bool((model(ids).argmax(-1) == model(ids).argmax(-1)).all()))
 again.mistake("last row", lambda model, ids: not differ(model(ids)[-1], model(ids)[-1]))
 again.mistake("first row", lambda model, ids: not differ(model(ids)[0], model(ids)[0]))
-again.mistake("too loose", lambda model, ids: not differ(model(ids), model(ids), by=0.1))
 again.mistake("too loose", lambda model, ids: not differ(model(ids), model(ids), by=0.02))
 again.mistake("turned round", lambda model, ids: differ(model(ids), model(ids)))
-again.mistake("another text", lambda model, ids: not differ(model(ids), model(ids[::-1])))
