@@ -35,7 +35,6 @@ def practice_of(one):
 
 def test_chapters_are_numbered_in_order():
     assert [one.number for one in chapters()] == [f"{i:02d}" for i in range(len(chapters()))]
-    assert list(contents.one_by_one()) == [one.number for one in chapters()]
     for one in chapters():
         assert re.fullmatch(r"\d\d(-[a-z]+)+", one.name)
         assert one.question.endswith("?")
@@ -107,7 +106,7 @@ def test_every_text_belongs_to_a_chapter_that_is_written():
     texts = {path.stem for path in TEXTS.glob("*.md")}
     assert texts - {"index"} == {one.name for one in WRITTEN}
     practices = {path.relative_to(TEXTS).as_posix() for path in TEXTS.glob("exercises/*.md")}
-    assert practices == {f"{one.page.practice_name}.md" for one in WRITTEN}
+    assert practices == {f"{one.practice_name}.md" for one in WRITTEN}
 
 
 def test_no_two_notebooks_have_tabs_of_the_same_name():
@@ -129,7 +128,7 @@ def test_a_chapter_begins_with_its_title_its_question_and_its_time(one):
 @OF_A_CHAPTER
 def test_a_chapter_has_its_own_quiz_and_leads_to_its_practice(one):
     assert re.findall(r'Quiz\.load\("(.+?)"\)', text_of(one)) == [one.number]
-    assert f"({one.page.practice_name}.ipynb)" in text_of(one)
+    assert f"({one.practice_name}.ipynb)" in text_of(one)
 
 
 @OF_A_CHAPTER
@@ -176,19 +175,19 @@ def test_wherever_the_first_page_names_a_chapter_it_is_by_its_title():
     assert {name for _, name in named} == {one.name for one in WRITTEN}
     for words, name in named:
         assert name == chapter(name[:2]).name
-        assert words == chapter(name[:2]).page.heading
+        assert words == chapter(name[:2]).heading
 
 
 def test_the_parts_hold_every_chapter_once_and_in_order():
     parts = contents.parts()
-    assert [page for part in parts for page in part.pages] == list(contents.pages())
+    assert [one for part in parts for one in part.chapters] == list(chapters())
     assert [part.heading for part in parts] == [
         "I · Parts",
         "II · The machine",
         "III · Learning and writing",
         "IV · Real ones",
     ]
-    assert [part.pages[0].number for part in parts] == ["00", "05", "09", "12"]
+    assert [part.chapters[0].number for part in parts] == ["00", "05", "09", "12"]
 
 
 @pytest.mark.parametrize("begins", [["01"], ["00", "02", "01"], ["00", "77"], []])
@@ -206,11 +205,11 @@ def test_parts_that_leave_out_a_chapter_or_are_not_in_order(tmp_path, monkeypatc
 
 def test_the_first_page_lists_the_chapters_by_part():
     cells = re.findall(r"^\| (?:\*\*)?\[?((?:\d\d|[IVX]+) · [^\]|*]+)", FIRST_PAGE, re.MULTILINE)
-    headings = [one.page.heading for one in WRITTEN]
+    headings = [one.heading for one in WRITTEN]
     listed = [cell for cell in cells if not cell.endswith("Practice")]
     expected = []
     for part in contents.parts():
-        expected += [part.heading, *(page.heading for page in part.pages if page.heading in headings)]
+        expected += [part.heading, *(one.heading for one in part.chapters if one.heading in headings)]
     assert listed == expected
 
 

@@ -8,7 +8,7 @@ from bs4 import BeautifulSoup
 from matplotlib import pyplot as plt
 
 from glassformer import figures, roles
-from glassformer.contents import Page, chapter, chapters
+from glassformer.contents import Chapter, chapter, chapters
 from glassformer.figures import loss_curve, machine, source, style
 from glassformer.figures.machine import HEIGHT, PARTS, WIDTH
 
@@ -55,10 +55,10 @@ def test_the_colour_of_a_role_follows_the_theme(shown):
     with figures.figure("A line", "A line.") as ax:
         ax.plot([0, 1], [1, 0], color=figures.ROLES["norm"])
     (html,) = shown
-    assert f"stroke: var(--gf-norm, {roles.shades('norm')['light']})" in html
+    assert f"stroke: var(--gf-norm, {roles.SHADES['norm']['light']})" in html
     for page in ('html[data-theme="dark"]', 'body[data-jp-theme-light="false"]'):
         assert f"{page} .gf-figure" in html
-    assert html.count(f"--gf-norm: {roles.shades('norm')['dark']};") == 1
+    assert html.count(f"--gf-norm: {roles.SHADES['norm']['dark']};") == 1
 
 
 def test_a_figure_brings_the_roles_that_it_is_drawn_in_and_no_other(shown):
@@ -73,7 +73,7 @@ def test_a_figure_brings_the_roles_that_it_is_drawn_in_and_no_other(shown):
     }  # the first in turn is that of queries
     assert set(re.findall(r"--gf-(\w+): #", html)) == {"query", "norm"}
     for role in ("query", "norm"):
-        assert f"stroke: var(--gf-{role}, {roles.shades(role)['light']})" in html
+        assert f"stroke: var(--gf-{role}, {roles.SHADES[role]['light']})" in html
     assert "stroke: #123456" in html
     assert "#0102f" not in html
 
@@ -88,8 +88,7 @@ def test_without_a_colour_lines_take_those_of_the_roles_in_turn(shown):
 
 
 def test_figures_offer_the_light_colour_of_each_role():
-    assert dict(figures.ROLES) == {role: roles.shades(role)["light"] for role in roles.names()}
-    assert len(figures.ROLES) == len(roles.names())
+    assert {role: shades["light"] for role, shades in roles.SHADES.items()} == figures.ROLES
     with pytest.raises(KeyError):
         figures.ROLES["querry"]
 
@@ -310,9 +309,9 @@ def test_parts_of_the_machine_lead_to_chapters_that_are_written(monkeypatch):
             if chapter(part.chapter).written
         ]
         assert [link["href"] for link in here.select("a")] == expected
-    monkeypatch.setattr(machine, "page", lambda number: Page(number, "A title", written=False))
+    monkeypatch.setattr(machine, "chapter", lambda number: Chapter(number, "A title", "Why?"))
     assert not drawn("04").select("a")
-    monkeypatch.setattr(machine, "page", lambda number: Page(number, "A title", written=True))
+    monkeypatch.setattr(machine, "chapter", lambda number: Chapter(number, "A title", "Why?", minutes=5))
     links = drawn("04").select("a")
     assert len(links) == sum(len(part.boxes) for part in PARTS)
     assert links[0]["aria-label"] == "tokens: chapter 02, A title"
@@ -349,7 +348,7 @@ def test_notes_that_the_machine_cannot_show_are_refused(notes, message):
 def test_parts_of_the_machine_are_in_the_order_of_the_chapters_and_do_not_overlap():
     numbers = [part.chapter for part in PARTS]
     assert numbers == sorted(numbers)
-    assert all(part.role in roles.names() for part in PARTS)
+    assert all(part.role in roles.SHADES for part in PARTS)
     boxes = sorted(box for part in PARTS for box in part.boxes)
     for i, (left, top, width, height) in enumerate(boxes):
         assert 0 <= left < left + width <= WIDTH

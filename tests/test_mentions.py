@@ -76,8 +76,8 @@ def test_a_chapter_has_no_link_to_itself_but_its_practice_has():
 
 
 def test_a_chapter_that_is_not_written_yet_gets_no_link(monkeypatch):
-    planned = contents.Page("11", "Generating", written=False)
-    monkeypatch.setattr(contents, "page", lambda number: planned)
+    planned = contents.Chapter("11", "Generating", "How?")
+    monkeypatch.setattr(contents, "chapter", lambda number: planned)
     assert mentions.linked("chapter 11", to) == "chapter 11"
 
 

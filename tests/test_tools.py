@@ -34,7 +34,7 @@ def test_a_chapters_tests_are_its_own_and_what_all_chapters_share_by_its_names(o
     assert flag == "-k"
     assert [room for room in rooms if not (check.ROOT / room).exists()] == []
     own = [room for room in rooms if room.startswith("notebooks/")]
-    assert own == [f"notebooks/{one.name}.ipynb", f"notebooks/{one.page.practice_name}.ipynb"]
+    assert own == [f"notebooks/{one.name}.ipynb", f"notebooks/{one.practice_name}.ipynb"]
     assert (f"tests/chapters/ch{one.number}" in rooms) == (
         test.ROOT / f"tests/chapters/ch{one.number}"
     ).exists()

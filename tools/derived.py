@@ -145,7 +145,7 @@ def text_of(chapter: Chapter) -> Path:
 
 def practice_of(chapter: Chapter) -> Path | None:
     """Returns the path of a chapter's practice, or None if it has no practice."""
-    path = TEXTS / f"{chapter.page.practice_name}.md"
+    path = TEXTS / f"{chapter.practice_name}.md"
     return path if path.exists() else None
 
 
@@ -168,7 +168,7 @@ def _entry(chapter: Chapter) -> dict:
     """Returns a chapter's entry in the site's contents."""
     entry: dict = {"file": f"notebooks/{chapter.name}"}
     if practice_of(chapter):
-        below = {"file": f"notebooks/{chapter.page.practice_name}", "title": _practice_link(chapter)}
+        below = {"file": f"notebooks/{chapter.practice_name}", "title": _practice_link(chapter)}
         entry["sections"] = [below]
     return entry
 
@@ -176,7 +176,7 @@ def _entry(chapter: Chapter) -> dict:
 def _parts() -> Iterator[tuple[Part, list[Chapter]]]:
     """Yields each part with those of its chapters that readers can open, if there are any."""
     for part in contents.parts():
-        if inside := [contents.chapter(page.number) for page in part.pages if page.written]:
+        if inside := [one for one in part.chapters if one.written]:
             yield part, inside
 
 
@@ -192,8 +192,8 @@ def _rows() -> str:
         rows.append(f"| **{part.heading}** | | | |")
         for one in inside:
             time = one.practice_time or in_figures(_practice_minutes(one))
-            practice = f"[{time}]({one.page.practice_name}.ipynb)" if practice_of(one) else ""
-            link = f"[{one.page.heading}]({one.name}.ipynb)"
+            practice = f"[{time}]({one.practice_name}.ipynb)" if practice_of(one) else ""
+            link = f"[{one.heading}]({one.name}.ipynb)"
             rows.append(f"| {link} | {one.question} | {one.minutes} min | {practice} |")
     return "\n".join(rows)
 
@@ -204,15 +204,15 @@ def _map(here: Chapter) -> str:
     for part, inside in _parts():
         lines += ["", f"**{part.heading}**", ""]
         for one in inside:
-            name = one.page.heading if one == here else f"[{one.page.heading}]({one.name}.ipynb)"
+            name = one.heading if one == here else f"[{one.heading}]({one.name}.ipynb)"
             lines.append(f"- {name}: {one.question}")
     return "\n".join(lines).strip()
 
 
 # The facts that a chapter's text and its practice can name, and how each is found.
 FACTS: dict[str, Callable[[Chapter], str]] = {
-    "heading": lambda one: one.page.heading,
-    "practice heading": lambda one: one.page.practice_heading,
+    "heading": lambda one: one.heading,
+    "practice heading": lambda one: one.practice_heading,
     "title": lambda one: one.title[0].lower() + one.title[1:],
     "question": lambda one: one.question,
     "minutes": lambda one: f"{one.minutes} minutes",
@@ -235,7 +235,7 @@ def _known_to(path: Path) -> dict[str, Callable[[], str]]:
     """Returns what a text can name: on the first page the chapters, and in a chapter's texts the facts about it."""
     if path.stem == "index":
         return {"chapters": _rows} | ANYWHERE
-    names = {one: (f"/{one.name}.md", f"/{one.page.practice_name}.md") for one in contents.chapters()}
+    names = {one: (f"/{one.name}.md", f"/{one.practice_name}.md") for one in contents.chapters()}
     chapter = next((one for one, own in names.items() if path.as_posix().endswith(own)), None)
     if chapter is None:
         return {}

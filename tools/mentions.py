@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from glassformer import mentions
-from glassformer.contents import Page
+from glassformer.contents import Chapter
 
 # In a paragraph or a table, what is not prose. The alternatives are tried in this order.
 _NOT_PROSE = re.compile(
@@ -32,7 +32,7 @@ _NOT_PROSE = re.compile(
 _CHAPTER = re.compile(r"(?P<practice>exercises/)?(?P<number>\d\d)-[a-z-]+\.(?:ipynb|md|html)$")
 
 
-def linked(markdown: str, address: Callable[[Page], str | None]) -> str:
+def linked(markdown: str, address: Callable[[Chapter], str | None]) -> str:
     """Returns a Markdown text with the chapters that its prose mentions as links.
 
     Args:
@@ -49,7 +49,7 @@ def linked(markdown: str, address: Callable[[Page], str | None]) -> str:
     return "\n".join(lines)
 
 
-def from_notebook(path: PurePosixPath) -> Callable[[Page], str | None]:
+def from_notebook(path: PurePosixPath) -> Callable[[Chapter], str | None]:
     """Returns a function that gives a chapter's address in a notebook: none in the chapter's own notebook.
 
     Args:

@@ -106,7 +106,7 @@ def _practise(page: str, repository: str | None, *, has_python: bool) -> str:
     folder, _, notebook = page.rpartition("/")
     if notebook == "index.ipynb":
         return PRACTICES if has_python else ""
-    practice = f"{contents.page(notebook[:2]).practice_name}.ipynb"
+    practice = f"{contents.chapter(notebook[:2]).practice_name}.ipynb"
     if has_python:
         return PRACTISE.format(practice=practice)
     on_binder = (

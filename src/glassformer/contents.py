@@ -6,7 +6,6 @@ grouped in parts: ``chapters/parts.toml`` says with which chapter each part begi
 
 import re
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,12 +17,20 @@ NUMERALS = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")
 
 
 @dataclass(frozen=True)
-class Page:
-    """The address of a chapter: everything that a link to it needs."""
+class Chapter:
+    """One chapter, written or planned."""
 
     number: str  # two digits, "04", as in pages and file names
     title: str
-    written: bool  # whether there is such a page
+    question: str  # the question that it answers
+    minutes: int | None = None  # how long it takes; None if it is not written yet
+    practice: str = ""  # what the first page and the texts say of its practice; tools/derived.py fills it in
+    practice_time: str = ""  # how long its practice takes, if that is not the sum of its exercises' minutes
+
+    @property
+    def written(self) -> bool:
+        """Returns whether there is such a page."""
+        return self.minutes is not None
 
     @property
     def name(self) -> str:
@@ -55,7 +62,7 @@ class Part:
 
     numeral: str  # "II"
     title: str
-    pages: tuple[Page, ...]  # its chapters
+    chapters: tuple[Chapter, ...]  # its chapters
 
     @property
     def heading(self) -> str:
@@ -63,43 +70,9 @@ class Part:
         return f"{self.numeral} · {self.title}"
 
 
-@dataclass(frozen=True)
-class Chapter:
-    """One chapter, written or planned."""
-
-    number: str  # two digits, "04", as in pages and file names
-    title: str
-    question: str  # the question that it answers
-    minutes: int | None = None  # how long it takes; None if it is not written yet
-    practice: str = (
-        ""  # a description of its practice for the first page and the texts; tools/derived.py fills it in
-    )
-    practice_time: str = ""  # how long its practice takes, if that is not the sum of its exercises' minutes
-
-    @property
-    def name(self) -> str:
-        """Returns the name of its text, notebook and page: "04-putting-order-in"."""
-        return self.page.name
-
-    @property
-    def written(self) -> bool:
-        """Returns whether there is such a page."""
-        return self.minutes is not None
-
-    @property
-    def page(self) -> Page:
-        """Returns the chapter's address."""
-        return Page(self.number, self.title, self.written)
-
-
 def chapters() -> tuple[Chapter, ...]:
     """Returns all chapters, in order."""
     return tuple(map(chapter, numbers()))
-
-
-def pages() -> tuple[Page, ...]:
-    """Returns where all chapters are, in order."""
-    return tuple(map(page, numbers()))
 
 
 def parts() -> tuple[Part, ...]:
@@ -117,7 +90,11 @@ def parts() -> tuple[Part, ...]:
             f" first of {there}"
         )
     return tuple(
-        Part(NUMERALS[place], part["title"], tuple(page(number) for number in there if begin <= number < end))
+        Part(
+            NUMERALS[place],
+            part["title"],
+            tuple(chapter(number) for number in there if begin <= number < end),
+        )
         for place, (part, begin, end) in enumerate(zip(listed, first, [*first[1:], "99"], strict=True))
     )
 
@@ -127,26 +104,9 @@ def numbers() -> list[str]:
     return sorted(found[1] for entry in PLACE.iterdir() if (found := re.fullmatch(r"ch(\d\d)", entry.name)))
 
 
-def one_by_one() -> Iterator[str]:
-    """Yields the numbers of all chapters, in order; a caller that stops early has read no later chapter."""
-    number = 0
-    while folder(f"{number:02d}").is_dir():
-        yield f"{number:02d}"
-        number += 1
-
-
 def folder(number: str) -> Path:
     """Returns the folder of the chapter with that number, such as "04"; it need not exist."""
     return PLACE / f"ch{number}"
-
-
-def page(number: str) -> Page:
-    """Returns the address of the chapter with that number.
-
-    Raises:
-        ValueError: there is no such chapter; the message lists the existing ones.
-    """
-    return chapter(number).page
 
 
 def chapter(number: str) -> Chapter:

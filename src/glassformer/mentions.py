@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from glassformer import contents
-from glassformer.contents import Page
+from glassformer.contents import Chapter
 
 # Between a word and its number, and between numbers, a line may end; in a quotation the next line begins with >.
 _SPACE = r"(?:[ \t\xa0]|\n[ \t>]*)+"
@@ -24,7 +24,7 @@ def mentioned(sentence: str) -> Iterator[str]:
         yield from _NUMBER.findall(found[0])
 
 
-def linked(sentence: str, address: Callable[[Page], str | None]) -> str:
+def linked(sentence: str, address: Callable[[Chapter], str | None]) -> str:
     """Returns a sentence with its mentions of chapters as Markdown links.
 
     All of "chapter 11" becomes a link; of "chapters 03 and 05", each number does.
@@ -37,7 +37,7 @@ def linked(sentence: str, address: Callable[[Page], str | None]) -> str:
 
     def link(words: str, number: str) -> str:
         try:
-            page = contents.page(number)
+            page = contents.chapter(number)
         except ValueError:  # there is no such chapter
             return words
         to = address(page) if page.written else None

@@ -479,7 +479,7 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
     notebook.cells.filter(has_text="is about order").get_by_role("link", name="Chapter 04").click()
     page.get_by_role("tab", name=CHAPTER).wait_for()
     heading = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) h1")
-    expect(heading).to_contain_text(chapter("04").page.heading)
+    expect(heading).to_contain_text(chapter("04").heading)
     notebook.shoot("chapter")
 
 
@@ -721,7 +721,7 @@ def test_a_view_gets_the_weights_of_its_model_from_its_kernel(lab, page):
 
 
 def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
-    path = f"{chapter('04').page.practice_name}.ipynb"
+    path = f"{chapter('04').practice_name}.ipynb"
     page.goto(lab(path, "practice"))
     notebook = Notebook(page, read(path))
     notebook.run_all()

@@ -36,8 +36,8 @@ def around(found):
 @OF_A_CHAPTER
 def test_a_chapter_and_its_practice_have_their_number_in_heading_and_title(page, one):
     for name, heading in (
-        (f"notebooks/{one.name}", one.page.heading),
-        (f"notebooks/{one.page.practice_name}", one.page.practice_heading),
+        (f"notebooks/{one.name}", one.heading),
+        (f"notebooks/{one.practice_name}", one.practice_heading),
     ):
         found = page(name)
         assert found.h1.find(string=True) == heading
@@ -51,7 +51,7 @@ def test_the_side_bar_has_the_parts_and_each_practice_folded_under_its_chapter(p
     assert captions == [*(part.heading for part in parts), "Experiments", "To look things up"]
     for part, caption in zip(parts, bar.select("p.caption"), strict=False):
         items = caption.find_next_sibling("ul").find_all("li", recursive=False)
-        pages = [one for one in part.pages if one.written]
+        pages = [one for one in part.chapters if one.written]
         assert [item.a.get_text(strip=True) for item in items] == [one.heading for one in pages]
         for item, one in zip(items, pages, strict=True):
             [fold] = item.find_all("details")
@@ -63,9 +63,9 @@ def test_the_side_bar_has_the_parts_and_each_practice_folded_under_its_chapter(p
 
 @OF_A_CHAPTER
 def test_on_the_pages_of_a_chapter_its_fold_alone_is_open(page, one):
-    for name in (f"notebooks/{one.name}", f"notebooks/{one.page.practice_name}"):
+    for name in (f"notebooks/{one.name}", f"notebooks/{one.practice_name}"):
         opened = page(name).select("nav.bd-links details[open]")
-        assert [fold.find_parent("li").a.get_text(strip=True) for fold in opened] == [one.page.heading]
+        assert [fold.find_parent("li").a.get_text(strip=True) for fold in opened] == [one.heading]
 
 
 @pytest.mark.parametrize("place", range(len(CHAPTERS)))
@@ -82,7 +82,7 @@ def test_next_leads_from_chapter_to_chapter_and_from_a_practice_back_and_on(page
     assert following == (
         link[True](after) if after else ("A tournament of positions", "experiments/positions.html")
     )
-    previous, following = around(page(f"notebooks/{one.page.practice_name}"))
+    previous, following = around(page(f"notebooks/{one.practice_name}"))
     assert previous == link[False](one.page)
     assert following == (
         link[False](after) if after else ("A tournament of positions", "../experiments/positions.html")
@@ -92,7 +92,7 @@ def test_next_leads_from_chapter_to_chapter_and_from_a_practice_back_and_on(page
 def test_a_page_that_is_no_chapter_leads_to_its_neighbours(page):
     assert around(page("notebooks/index")) == [None, ("00 · Start here", "00-start-here.html")]
     assert around(page("notebooks/experiments/positions"))[0] == (
-        CHAPTERS[-1].page.heading,
+        CHAPTERS[-1].heading,
         f"../{CHAPTERS[-1].name}.html",
     )
 
@@ -113,7 +113,7 @@ def test_neighbours_go_past_every_practice():
 
 @pytest.mark.parametrize(
     "name",
-    [f"notebooks/{name}" for one in CHAPTERS for name in (one.name, one.page.practice_name)]
+    [f"notebooks/{name}" for one in CHAPTERS for name in (one.name, one.practice_name)]
     + ["notebooks/index", "notebooks/experiments/positions"]
     + [
         f"book/{name}"

@@ -89,7 +89,7 @@ def test_it_shows_what_a_notebook_shows(visit, in_a_notebook):
 def test_a_chapter_that_is_finished_says_so(visit):
     done = {name: {"done": True} for name in commands.of_chapter("05")}
     page = visit({"glassformer.file: progress.json": json.dumps({"version": 1, "exercises": done})})
-    said = {caption: said for caption, _, said in shown(page)}[f"Chapter 05, {contents.page('05').title}"]
+    said = {caption: said for caption, _, said in shown(page)}[f"Chapter 05, {contents.chapter('05').title}"]
     assert said.startswith(f"{len(done)} of {len(done)} done. You have finished the chapter.")
 
 

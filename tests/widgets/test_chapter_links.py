@@ -21,7 +21,7 @@ def links(root):
     """Returns the words of each link within an element, which must lead to the chapter that they end with."""
     found = root.locator("a").evaluate_all("all => all.map((a) => [a.textContent, a.getAttribute('href')])")
     for words, address in found:
-        assert address == f"../notebooks/{contents.page(words[-2:]).name}.html"
+        assert address == f"../notebooks/{contents.chapter(words[-2:]).name}.html"
     return [words for words, _ in found]
 
 

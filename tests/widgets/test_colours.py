@@ -10,7 +10,7 @@ import pytest
 from glassformer import figures, roles
 from glassformer.widgets.kit.modules import stylesheet
 
-ROLES = {role: roles.shades(role) for role in roles.names()}
+ROLES = roles.SHADES
 
 # What someone sees who lacks one kind of cone, in linear RGB: Machado, Oliveira and Fernandes (2009), severity 1.
 VISION = {
@@ -57,7 +57,7 @@ TO_OKLAB = np.array(
 def themes():
     """Returns the colour variables of each theme from the stylesheet."""
     found = {"light": {}, "dark": {}}
-    sheet = roles.variables(".gf-widget", roles.names()) + stylesheet("kit")
+    sheet = roles.variables(".gf-widget", roles.SHADES) + stylesheet("kit")
     for selector, block in re.findall(r"^([^{}]*){([^{}]*)}", sheet, re.MULTILINE):
         theme = "dark" if "dark" in selector else "light"
         found[theme] |= re.findall(r"--gf-([\w-]+): (#\w{6});", block)

@@ -229,9 +229,9 @@ def test_a_view_brings_every_variable_that_its_modules_name(name):
 def test_a_module_brings_the_roles_that_it_names_and_no_other():
     for one in MODULES:
         brought = re.findall(r"^  --gf-(\w+): #", stylesheet(one), re.MULTILINE)
-        brought = {role for role in brought if role in roles.names()}
+        brought = {role for role in brought if role in roles.SHADES}
         assert brought == {
-            role for role in roles.names() if f"var(--gf-{role})" in read(one) + stylesheet(one)
+            role for role in roles.SHADES if f"var(--gf-{role})" in read(one) + stylesheet(one)
         }, one
     assert "--gf-position: " in stylesheet("kit")
     assert "--gf-query: " not in stylesheet("kit")

@@ -49,7 +49,7 @@ def chapters() -> list[dict[str, Any]]:
             "predictions": names(page.number),
             "quiz": _first_question(page.number),
         }
-        for page in contents.pages()
+        for page in contents.chapters()
         if page.written
     ]
 

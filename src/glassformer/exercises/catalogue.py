@@ -17,7 +17,7 @@ from .exercise import Exercise, Prose
 
 def prose(name: str) -> Prose | None:
     """Returns the prose of the exercise with that name, or None if there is no such exercise."""
-    for number in contents.one_by_one():
+    for number in contents.numbers():
         if name in of_chapter(number):
             return of_chapter(number)[name]
     return None

@@ -102,9 +102,9 @@ def progress(chapter: Any = None) -> None:
     if chapter is None:
         here = panels.chapter_here()
         show(panels.summary(marks))
-        shown = sorted(contents.pages(), key=lambda page: page.number != here)  # this notebook's first
+        shown = sorted(contents.chapters(), key=lambda page: page.number != here)  # this notebook's first
     else:
-        shown = [page for page in contents.pages() if page.number == chapter]
+        shown = [page for page in contents.chapters() if page.number == chapter]
         if not any(of_chapter(page.number) for page in shown):
             return show(panels.no_exercises(chapter))
     for page in shown:

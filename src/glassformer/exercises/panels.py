@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer import contents
-from glassformer.contents import Page
+from glassformer.contents import Chapter
 from glassformer.first_words import notebook
 
 from . import own_file
@@ -118,9 +118,9 @@ def summary(marks: Marks) -> Panel:
     return Panel(f"{said}{hours}")
 
 
-def table(page: Page, marks: Marks) -> Table:
+def table(chapter: Chapter, marks: Marks) -> Table:
     """Returns the table of a chapter's exercises."""
-    listed = list(of_chapter(page.number).values())
+    listed = list(of_chapter(chapter.number).values())
     rows = [
         (prose.name, prose.title, prose.stars, f"{prose.minutes} min", _state(marks.get(prose.name, {})))
         for prose in listed
@@ -129,7 +129,7 @@ def table(page: Page, marks: Marks) -> Table:
     closing = f"{len(listed) - len(left)} of {len(listed)} done"
     closing += f"; about {sum(left)} minutes left." if left else ". You have finished the chapter."
     heads = ("exercise", "what it asks", "difficulty", "time", "state")
-    return Table(f"Chapter {page.number}, {page.title}", heads, rows, closing)
+    return Table(f"Chapter {chapter.number}, {chapter.title}", heads, rows, closing)
 
 
 def _state(flags: dict[str, bool]) -> str:

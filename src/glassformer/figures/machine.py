@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from IPython.display import HTML
 
 from glassformer import _checks as checks
-from glassformer.contents import Page, page
+from glassformer.contents import Chapter, chapter
 from glassformer.figures.style import framed, variable
 
 WIDTH, HEIGHT = 360, 480
@@ -85,7 +85,7 @@ def machine_so_far(number: str) -> HTML:
     Raises:
         ValueError: there is no such chapter.
     """
-    now = page(number)
+    now = chapter(number)
     built = [part for part in PARTS if part.chapter <= now.number]
     title = f"Your machine so far: {len(built)} of {len(PARTS)} parts"
     boxes = "".join(_boxes(part, part.chapter, _state(part.chapter, now)) for part in PARTS)
@@ -120,11 +120,11 @@ def machine_with_notes(notes: Sequence[tuple[str, str]], title: str) -> HTML:
     listed = [f"{sign} {part}: {words}" for sign, (part, words) in zip(_SIGNS, notes, strict=False)]
     said = f"The whole machine. {_PATH} Notes: {'; '.join(listed)}."
     items = "".join(f"<li>{html.escape(one)}</li>" for one in listed)
-    drawing = _machine(page(PARTS[-1].chapter), boxes, said)
+    drawing = _machine(chapter(PARTS[-1].chapter), boxes, said)
     return HTML(framed(f'{drawing}<ul style="{_LIST}">{items}</ul>', title))
 
 
-def _machine(now: Page, boxes: str, said: str) -> str:
+def _machine(now: Chapter, boxes: str, said: str) -> str:
     """Returns the drawing around the boxes as HTML, with `said` for readers who cannot see it."""
     drawing = "".join(
         [
@@ -142,11 +142,11 @@ def _machine(now: Page, boxes: str, said: str) -> str:
         ]
     )
     svg = f'<svg role="img" aria-label="{html.escape(said)}" viewBox="0 0 {WIDTH} {HEIGHT}">{drawing}</svg>'
-    links = "".join(_links(part) for part in PARTS if page(part.chapter).written)
+    links = "".join(_links(part) for part in PARTS if chapter(part.chapter).written)
     return f'<div class="gf-machine">{_STYLE}{svg}{links}</div>'
 
 
-def _in_words(now: Page, built: list[Part]) -> str:
+def _in_words(now: Chapter, built: list[Part]) -> str:
     def listed(parts: list[Part]) -> str:
         return ", ".join(f"{part.name} (chapter {part.chapter})" for part in parts)
 
@@ -163,12 +163,12 @@ def _line(points: tuple[tuple[int, int], ...], kind: str) -> str:
     return f'<path d="{path}" class="{kind}"/><path d="{head}" class="head"/>'
 
 
-def _state(number: str, now: Page) -> str:
+def _state(number: str, now: Chapter) -> str:
     """Returns the classes in _STYLE for the chapter with this number."""
     return "open" if number > now.number else "built new" if number == now.number else "built"
 
 
-def _frame(now: Page) -> str:
+def _frame(now: Chapter) -> str:
     [block] = [part for part in PARTS if part.name.startswith("block")]
     left, top, width, height = _FRAME
     colour = f' style="--part: {variable(block.role)}"' if block.chapter <= now.number else ""
@@ -198,7 +198,7 @@ def _boxes(part: Part, number: str, state: str) -> str:
 
 def _links(part: Part) -> str:
     """Makes a link for each box, laid over it, because JupyterLab does not open links inside an SVG."""
-    to = page(part.chapter)
+    to = chapter(part.chapter)
     label = html.escape(f"{part.name}: chapter {to.number}, {to.title}")
     return "".join(
         f'<a href="{to.name}.ipynb" aria-label="{label}" title="{label}" style="left: {100 * left / WIDTH:.2f}%; '

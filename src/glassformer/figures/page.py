@@ -181,7 +181,7 @@ def _plain(lines: list[str]) -> str:
 
 
 def _group(part: Told, lines: list[str], shapes: dict[int, Shapes]) -> str:
-    page = contents.page(part.chapter)
+    page = contents.chapter(part.chapter)
     where = f"Chapter {page.number}, {page.title}"
     made = "; ".join(_spelled(name, axes, _found(part, name, shapes)) for name, axes in part.makes)
     span = f"Line {part.first}" if part.first == part.last else f"Lines {part.first} to {part.last}"

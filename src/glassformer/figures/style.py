@@ -8,7 +8,7 @@ and it includes its alternative text.
 import html
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,21 +19,7 @@ from matplotlib.figure import Figure
 
 from glassformer import roles
 
-
-class _Light(Mapping[str, str]):
-    """The colours on a light page. Each is looked up when it is used, so a figure depends only on its own colours."""
-
-    def __getitem__(self, role: str) -> str:
-        return roles.shades(role)["light"]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(roles.names())
-
-    def __len__(self) -> int:
-        return len(roles.names())
-
-
-ROLES: Mapping[str, str] = _Light()
+ROLES = {role: shades["light"] for role, shades in roles.SHADES.items()}
 """The drawing colour of each role; on a dark page it becomes the role's other shade."""
 
 WEIGHTS = "cividis"
@@ -138,9 +124,8 @@ def _with_roles(svg: str) -> str:
     for place, role in _IN_TURN.items():
         if place in svg:
             svg = svg.replace(place, ROLES[role])
-    colour = re.compile(r"#[0-9a-f]{6}\b")
-    role_of = roles.drawn_in(tuple(sorted(set(colour.findall(svg)))))
-    return colour.sub(lambda at: variable(role_of[at[0]]) if at[0] in role_of else at[0], svg)
+    role_of = {colour: role for role, colour in ROLES.items()}
+    return re.sub(r"#[0-9a-f]{6}\b", lambda at: variable(role_of[at[0]]) if at[0] in role_of else at[0], svg)
 
 
 def variable(role: str) -> str:

@@ -75,7 +75,7 @@ class Chapters(Dict):
 
     def default(self, obj: HasTraits | None = None) -> dict[str, str]:
         """Returns the names of the notebooks, such as "05-the-stream-and-the-norms" for "05"."""
-        return {page.number: page.name for page in contents.pages()}
+        return {page.number: page.name for page in contents.chapters()}
 
 
 class Number(CFloat):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.contents import page
+from glassformer.contents import chapter
 from glassformer.exercises import commands as exercises
 from glassformer.exercises import own_file
 from glassformer.exercises.expect import describe
@@ -200,7 +200,7 @@ def number(stage: str) -> str:
 def _link(number: str) -> str:
     """Returns a chapter's title as a link from the notebook."""
     here = "../" if Path.cwd().name == "exercises" else ""
-    return f"[Chapter {number}, {page(number).title}]({here}{page(number).name}.ipynb)"
+    return f"[Chapter {number}, {chapter(number).title}]({here}{chapter(number).name}.ipynb)"
 
 
 def _with_advice(verdict: Verdict) -> Verdict:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.contents import page
+from glassformer.contents import chapter
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
 from glassformer.exercises.surroundings import as_it_was, untouched_randomness
@@ -152,8 +152,8 @@ def parts(adapter: Any, done: Sequence[str]) -> Table | Panel:
         number = stage.words.chapter
         lines = found["lines"].get(name)
         mine = "" if lines is None else str(lines), found["sizes"].get(name, "")
-        chapter, ticked = f"{number} {page(number).title}", "✓" if name in done else ""
-        rows.append((stage.words.title, chapter, ticked, *mine, theirs.get(name, "")))
+        built_in, ticked = f"{number} {chapter(number).title}", "✓" if name in done else ""
+        rows.append((stage.words.title, built_in, ticked, *mine, theirs.get(name, "")))
     total = sum(found["lines"].values())
     closing = f"{total} lines of yours ran. GPT-2 has {_count():,} parameters"
     closing += f", your GPT {found['total']:,}." if found["total"] else "."

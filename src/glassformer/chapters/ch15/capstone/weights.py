@@ -9,7 +9,7 @@ import numpy as np
 
 from glassformer import onepage, scratch
 from glassformer.config import ModelConfig
-from glassformer.contents import page
+from glassformer.contents import chapter
 from glassformer.published import published
 from glassformer.text import CharTokenizer
 
@@ -96,8 +96,8 @@ def parts_of_kinds() -> Rows:
     """Returns heads and rows of a table: for each part, what each kind has, and the chapter about it."""
     configs = {**{kind: made(kind).config for kind in KINDS}, STAR: the_books()[0].config}
 
-    def row(part: str, chapter: str, cell: Callable[[ModelConfig], str]) -> Sequence[str]:
-        return (part, *map(cell, configs.values()), f"{chapter} {page(chapter).title}")
+    def row(part: str, number: str, cell: Callable[[ModelConfig], str]) -> Sequence[str]:
+        return (part, *map(cell, configs.values()), f"{number} {chapter(number).title}")
 
     rows = [
         row("positions", "04", lambda c: _POSITIONS[c.positions]),
