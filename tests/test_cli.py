@@ -177,27 +177,6 @@ def test_what_cannot_be_printed_is_told():
     assert (finished.returncode, finished.stderr) == (2, "Error: the output: No space left on device\n")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="no such shell")
-@pytest.mark.parametrize(
-    ("closed", "arguments"), [(">&-", "params gpt2"), (">&- 2>&-", "generate --n-new 2")]
-)
-def test_a_command_whose_output_is_closed(closed, arguments):
-    ended = _with_closed(closed, *arguments.split())
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="no such shell")
-def test_an_error_that_nobody_can_read():
-    ended = _with_closed(">&-", "params", "gpt2x")
-    assert (ended.returncode, ended.stderr.count("\n"), ended.stderr[:7]) == (2, 1, "Error: ")
-
-
-def _with_closed(closed, *arguments):
-    """Runs a command in a shell that closes its output, its errors or both."""
-    command = shlex.join([sys.executable, "-m", "glassformer", *map(str, arguments)])
-    return subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, text=True, check=False)
-
-
 @pytest.mark.parametrize("room", ["scratch", "nn"])
 def test_trace_lists_the_arrays_of_a_real_run(room):
     output, status = run("trace", "t5-small", "--layers", 1, "--length", 7, "--room", room)

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError
@@ -35,10 +35,12 @@ from safetensors.numpy import save as bytes_of
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
+from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.untrusted_files import (
     bytes_in,
     check_weights,
     decoded,
+    errors_about,
     is_of_another_version,
     no_address,
     read_json,
@@ -57,6 +59,14 @@ STEP, UNFINISHED = "step-", ".unfinished-"
 ROOMS = ("scratch", "nn")
 
 Arrays = dict[str, np.ndarray]
+
+
+class StoredModel(NamedTuple):
+    """What is stored of a model that can read and write texts, wherever it is stored."""
+
+    config: ModelConfig
+    tokenizer: CharTokenizer | BytePairTokenizer
+    weights: Arrays
 
 
 @dataclass(frozen=True)
@@ -308,10 +318,8 @@ def _description(path: Path) -> dict[str, Any]:
 
 
 def _model_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
-    try:
+    with errors_about(f"{path}: the model's"):
         return ModelConfig.from_json(json.dumps(fields))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: the model's {error}") from error
 
 
 # Files, also those of the book's own models

@@ -8,12 +8,12 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from enum import StrEnum
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import numpy as np
 import typer
@@ -26,11 +26,13 @@ from glassformer.config import ModelConfig
 from glassformer.parameters import LETTERS
 from glassformer.progress import on_terminal
 from glassformer.published import PUBLISHED, TEACHING, published
-from glassformer.rooms import AnyTransformer
 from glassformer.trace import trace as looking_inside
 from glassformer.train.recipe import NAMES as RECIPES
 from glassformer.train.recipe import Recipe, doubts, toml_of, toml_value
-from glassformer.untrusted_files import BYTES, json_object, no_address, text_in
+from glassformer.untrusted_files import BYTES, errors_about, json_object, no_address, text_in
+
+if TYPE_CHECKING:
+    from glassformer.pretrained import Pretrained
 
 REFUSED = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 """The errors that unusable input may raise. Any other error is a mistake in the program."""
@@ -46,9 +48,6 @@ class Commands(TyperGroup):
     ) -> Any:
         """Runs the command that the arguments name, and flushes everything that it printed."""
         typed = sys.argv[1:] if args is None else list(args)
-        for stream in ("stdout", "stderr"):
-            if getattr(sys, stream) is None:  # closed by the shell's >&-, or there is no console on Windows
-                setattr(sys, stream, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open to the end
         if isinstance(
             sys.stdout, io.TextIOWrapper
         ):  # a code page of Windows has no ─ and no √: print a ? instead
@@ -114,15 +113,6 @@ def _said(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return str(error) or "there is not enough memory"
     return str(error)
-
-
-@contextlib.contextmanager
-def _about(what: object) -> Iterator[None]:
-    """Puts the name of the file or flag that they are about in front of messages."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{what}: {error}") from error
 
 
 app = typer.Typer(
@@ -205,7 +195,7 @@ def trace(
         depth = {"n_layers": layers}
         if config.family == "encoder-decoder":
             depth["n_decoder_layers"] = layers
-        with _about("--layers"):
+        with errors_about("--layers:"):
             config = config.replace(**depth)
     if not 1 <= length <= config.context_length:
         raise ValueError(
@@ -301,6 +291,8 @@ def generate(
     """
     # Imported here because counting and tracing do not need it.
     from glassformer import generate as generation
+    from glassformer import pretrained
+    from glassformer.decoding import IncrementalDecoder
 
     checks.whole("--beams", beams)
     for name, number, least in (("--seed", seed, 0), ("--n-new", n_new, 1)):
@@ -322,7 +314,7 @@ def generate(
                 f"--beams {beams} searches for the likeliest text without drawing: leave out {options}"
             )
 
-    opened = _opened(model, room, ignore or ())
+    opened = pretrained.load(model, room=room.value, ignore=ignore or ())
     config = opened.model.config
     reads = config.family == "encoder-decoder"
     if reads and prompt is None:
@@ -360,7 +352,7 @@ def generate(
         **inputs,
         **strategy,
     )
-    decoder = opened.incremental()
+    decoder = IncrementalDecoder(opened.decode)
     for i in chain([] if reads else ids.tolist(), (int(step[0]) for step in steps)):
         if piece := decoder.push(i):
             _show(piece, nl=False)
@@ -464,7 +456,7 @@ def train(
     source = kept if goes_on else recipe or "modern"
     # Nothing is wrong in the book's own recipes: a message then names the flag's own field.
     written = _recipe(source)
-    with contextlib.nullcontext() if source in RECIPES else _about(source):
+    with contextlib.nullcontext() if source in RECIPES else errors_about(f"{source}:"):
         chosen = Recipe.from_toml(written, changes).with_whole_path()
     file = chosen.data.text
     content = texts.corpus() if file is None else texts.read_text(file)
@@ -547,7 +539,7 @@ def _keep(chosen: Recipe, kept: Path) -> None:
         write_whole(kept, chosen.to_toml().encode())
         return
     written = _recipe(kept)
-    with _about(kept):
+    with errors_about(f"{kept}:"):
         there = Recipe.from_toml(written)
     if there != chosen:
         raise ValueError(
@@ -570,101 +562,22 @@ def _recipe(source: str | Path) -> str:
         ) from None
 
 
-class Opened(NamedTuple):
-    """A model, the functions that turn text into its ids and back, and the ids that begin and end its texts."""
-
-    model: AnyTransformer
-    encode: Callable
-    decode: Callable
-    incremental: Callable  # makes a decoder that is given one id at a time
-    start_id: int
-    stop_ids: list[int]
-
-
-def _opened(name: str, room: Room, ignore: Collection[str]) -> Opened:
-    """Returns the model of that name or in that folder. The book's own names come first: ./dates is a folder."""
-    from glassformer import checkpoints, huggingface, model_files, shipped
-    from glassformer.decoding import IncrementalDecoder
-    from glassformer.huggingface.files import CONFIG, TOKENIZER, instead
-    from glassformer.text import library_errors, tokenizer_from_json
-
-    if name in shipped.NAMES:
-        return _ours(*shipped.load(name, room=room.value))
-    if name.lower() in shipped.NAMES and not os.path.lexists(name):
-        raise ValueError(
-            f"{name} is neither a folder nor a model of the book; did you mean {name.lower()!r}?"
-        )
-    if name.endswith(model_files.ENDING) and not Path(name).is_dir():
-        config, tokenizer, weights, _ = model_files.load(name)
-        return _ours(checkpoints.model_of(config, weights, room=room.value), tokenizer)
-    if Path(name).is_dir() and not os.path.lexists(Path(name) / CONFIG):  # or it is a link to nothing
-        try:
-            checkpoint = checkpoints.load(name)
-        except FileNotFoundError as error:
-            raise FileNotFoundError(f"{error}{instead(Path(name))}") from error
-        if checkpoint.tokenizer is None:
-            raise ValueError(f"{name} has no tokenizer: it was trained without one")
-        with _about(f"{name}, {checkpoints.TOKENIZER}"):
-            tokenizer = tokenizer_from_json(checkpoint.tokenizer)
-        with _about(name):
-            built = checkpoints.model_of(checkpoint.model_config, checkpoint.best, room=room.value)
-        return _ours(built, tokenizer)
-    built = huggingface.load(name, room=room.value, ignore=ignore)
-    tokenizer = huggingface.tokenizer(name)
-    stop_ids = huggingface.stop_ids(name, ignore=ignore)
-    start_id = huggingface.start_id(name, ignore=ignore) if built.config.family == "encoder-decoder" else 0
-
-    def encode(text: str) -> list[int]:
-        with library_errors(f"{name}, {TOKENIZER}"):
-            return tokenizer.encode(text).ids
-
-    def decode(ids: list[int]) -> str:
-        with library_errors(f"{name}, {TOKENIZER}"):
-            return tokenizer.decode(ids)
-
-    return Opened(built, encode, decode, lambda: IncrementalDecoder(tokenizer, decode), start_id, stop_ids)
-
-
-def _ids_of(opened: Opened, prompt: str) -> np.ndarray:
+def _ids_of(opened: "Pretrained", prompt: str) -> np.ndarray:
     """Returns the ids of the prompt that was given."""
-    with _about(f"--prompt {checks.shown(repr(prompt))}"):
+    with errors_about(f"--prompt {checks.shown(repr(prompt))}:"):
         ids = np.array(opened.encode(prompt), dtype=np.int64)
         if not len(ids):
             raise ValueError("the text is empty, and the model needs at least one id to continue from")
     return ids
 
 
-def _beginning(opened: Opened, model: str) -> np.ndarray:
+def _beginning(opened: "Pretrained", model: str) -> np.ndarray:
     """Returns the ids of a line break, with which a text begins if no prompt was given."""
     with contextlib.suppress(ValueError):  # a character that is not in the vocabulary
         ids = np.array(opened.encode("\n"), dtype=np.int64)
         if len(ids):
             return ids
     raise ValueError(f"{model} has no line break to begin a text with: give it a beginning with --prompt")
-
-
-def _ours(model: Any, tokenizer: Any) -> Opened:
-    """Returns a model that was trained here; its tokenizer does not know the special ids, which stand for no text."""
-    from glassformer.decoding import IncrementalDecoder, TokenByToken
-    from glassformer.train.recipe import special_ids
-
-    if tokenizer.vocab_size > model.config.vocab_size:
-        raise ValueError(
-            f"the tokenizer has {tokenizer.vocab_size} ids, but the model's vocab_size={model.config.vocab_size}: "
-            "they come from different runs"
-        )
-    special = special_ids(model.config.family, tokenizer.vocab_size)
-    stop_ids = [special["stop"]] if "stop" in special else []
-
-    def decode(ids: list[int]) -> str:
-        return tokenizer.decode([i for i in ids if i < tokenizer.vocab_size])
-
-    def incremental() -> IncrementalDecoder | TokenByToken:
-        decoder = tokenizer.incremental()
-        decoder.decode = decode
-        return decoder
-
-    return Opened(model, tokenizer.encode, decode, incremental, special.get("start", 0), stop_ids)
 
 
 def _config(name: str, ignore: Collection[str] = ()) -> ModelConfig:
@@ -699,7 +612,7 @@ def _config(name: str, ignore: Collection[str] = ()) -> ModelConfig:
             )
         return published(name).config
     text = text_in(path, BYTES["JSON"])
-    with _about(path):
+    with errors_about(f"{path}:"):
         given = json_object(text, "the file")
         ours = "context_length" in given or given.keys() <= {field.name for field in fields(ModelConfig)}
         if "model_type" not in given and ours:

@@ -14,19 +14,19 @@ reads them by the same rules: whatever does not fit is refused before a model is
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 from glassformer import _checks as checks
-from glassformer.checkpoints import Arrays, arrays_in
+from glassformer.checkpoints import Arrays, StoredModel, arrays_in
 from glassformer.config import ModelConfig
 from glassformer.scratch import Transformer
-from glassformer.text import BytePairTokenizer, CharTokenizer, tokenizer_from_json
+from glassformer.text import tokenizer_from_json
 from glassformer.untrusted_files import (
     BYTES,
     TENSORS,
     bytes_in,
     check_weights,
     decoded,
+    errors_about,
     is_of_another_version,
     json_object,
     named,
@@ -37,16 +37,7 @@ FORMAT = "glassformer model 1"
 NUMBERS = ("F16", "F32")
 
 
-class ModelFile(NamedTuple):
-    """A model as it was saved."""
-
-    config: ModelConfig
-    tokenizer: CharTokenizer | BytePairTokenizer
-    weights: Arrays
-    facts: dict[str, str]  # what else its metadata say
-
-
-def load(path: str | os.PathLike) -> ModelFile:
+def load(path: str | os.PathLike) -> StoredModel:
     """Reads a model from a single file.
 
     Raises:
@@ -70,7 +61,7 @@ def load(path: str | os.PathLike) -> ModelFile:
     weights = arrays_in(path.parent, {path.name: content}, path.name)
     header = json_object(decoded(content[8 : 8 + length], path), f"the header of {path}")
     facts = header.pop("__metadata__", None) or {}  # the format allows null
-    written = facts.pop("format", None)
+    written = facts.get("format")
     if is_of_another_version(written, FORMAT):
         raise ValueError(
             f"{path} has the format {checks.shown(repr(written))}, which another version of Glassformer wrote: this "
@@ -83,14 +74,10 @@ def load(path: str | os.PathLike) -> ModelFile:
     for name in ("config", "tokenizer"):
         if name not in facts:
             raise ValueError(f"{path} lacks the {name} in its metadata")
-    try:
-        config = ModelConfig.from_json(facts.pop("config"))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: the model's {error}") from error
-    try:
-        tokenizer = tokenizer_from_json(facts.pop("tokenizer"))
-    except ValueError as error:
-        raise ValueError(f"{path}: the tokenizer's {error}") from error
+    with errors_about(f"{path}: the model's"):
+        config = ModelConfig.from_json(facts["config"])
+    with errors_about(f"{path}: the tokenizer's"):
+        tokenizer = tokenizer_from_json(facts["tokenizer"])
     # An encoder and an encoder–decoder have special ids, which stand for no text, beyond those of the tokenizer.
     special = config.family != "decoder" and tokenizer.vocab_size < config.vocab_size
     if tokenizer.vocab_size != config.vocab_size and not special:
@@ -105,7 +92,7 @@ def load(path: str | os.PathLike) -> ModelFile:
     _check_fit(path, config, weights)
     for name, values in weights.items():
         check_weights(f"{path}: {checks.shown(name)}", values)
-    return ModelFile(config, tokenizer, weights, facts)
+    return StoredModel(config, tokenizer, weights)
 
 
 def _check_fit(path: Path, config: ModelConfig, weights: Arrays) -> None:
@@ -114,10 +101,8 @@ def _check_fit(path: Path, config: ModelConfig, weights: Arrays) -> None:
     if needs != has:
         raise ValueError(f"{path} has {has} numbers, but the model's sizes need {needs}")
     wanted = Transformer(config, generator=None).named_parameters()
-    try:
+    with errors_about(f"{path}:"):
         checks.state_dict(
             {name: weight.shape for name, weight in wanted.items()},
             {name: values.shape for name, values in weights.items()},
         )
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error

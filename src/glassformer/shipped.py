@@ -24,6 +24,7 @@ from glassformer.checkpoints import (
     MODEL,
     ROOMS,
     TOKENIZER,
+    StoredModel,
     arrays_in,
     as_written,
     checked_bytes,
@@ -55,11 +56,21 @@ def load(
         FileNotFoundError: a file is missing.
     """
     checks.one_of("room", room, ROOMS)
+    config, tokenizer, weights = stored(name)
+    return model_of(config, weights, room=room), tokenizer
+
+
+def stored(name: str) -> StoredModel:
+    """Returns what is stored of the model of that name.
+
+    Raises:
+        ValueError, FileNotFoundError: as `load`.
+    """
     folder, files = PLACE / name, card(name)["files"]
     content = {file: checked_bytes(folder / file, checksum) for file, checksum in files.items()}
     config = ModelConfig.from_json(content[CONFIG].decode())
-    model = model_of(config, arrays_in(folder, content, MODEL), room=room)
-    return model, tokenizer_from_json(content[TOKENIZER].decode())
+    tokenizer = tokenizer_from_json(content[TOKENIZER].decode())
+    return StoredModel(config, tokenizer, arrays_in(folder, content, MODEL))
 
 
 def card(name: str = "shakespeare") -> dict[str, Any]:

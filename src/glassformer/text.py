@@ -12,7 +12,6 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer import tokenizer_files
-from glassformer.decoding import IncrementalDecoder, TokenByToken
 from glassformer.shapes import Int64, Integer
 from glassformer.untrusted_files import bytes_in, decoded, json_object
 
@@ -103,10 +102,6 @@ class CharTokenizer:
         """
         return "".join(self.characters[i] for i in _checked_ids(ids, self.vocab_size))
 
-    def incremental(self) -> TokenByToken:
-        """Returns a decoder that is given one id at a time."""
-        return TokenByToken(self.decode)
-
     def to_json(self) -> str:
         """Returns the tokenizer as text, for a file."""
         return json.dumps({"characters": self.characters}, ensure_ascii=False)
@@ -186,10 +181,6 @@ class BytePairTokenizer:
             TypeError: the ids are not integers.
         """
         return self.tokenizer.decode(_checked_ids(ids, self.vocab_size).tolist(), skip_special_tokens=False)
-
-    def incremental(self) -> IncrementalDecoder:
-        """Returns a decoder that is given one id at a time, and shows no half characters."""
-        return IncrementalDecoder(self.tokenizer, self.decode, skip_special_tokens=False)
 
     def to_json(self) -> str:
         """Returns the tokenizer as text, for a file: the library's own tokenizer.json."""

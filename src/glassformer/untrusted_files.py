@@ -89,6 +89,15 @@ def reading(path: Traversable) -> Iterator[None]:
         raise type(error)(error.errno, error.strerror, str(path)) from error
 
 
+@contextmanager
+def errors_about(what: str) -> Iterator[None]:
+    """Puts the name of the file, flag or part that they are about in front of messages about its content."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{what} {error}") from error
+
+
 def named(begin: bytes) -> str:
     """Returns what a file is that begins with these bytes, or ""."""
     if begin[8:9] == b"{" and 0 in begin[:8]:
@@ -107,15 +116,6 @@ def read_json(path: Traversable) -> dict[str, Any]:
             is there twice, or a number is not finite. The message names the file and, where there is one, the field.
     """
     return json_object(text_in(path, BYTES["JSON"]), str(path))
-
-
-def read_toml(path: Traversable) -> dict[str, Any]:
-    """Reads the tables of a TOML file.
-
-    Raises:
-        FileNotFoundError, OSError, ValueError: as `read_json`.
-    """
-    return toml_tables(text_in(path, BYTES["TOML"]), str(path))
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:

@@ -650,7 +650,7 @@ def test_it_is_accessible_and_fits_a_phone(mount, shoot):
         ({"model": "masked"}, "model='masked' belongs to the family encoder; it must be decoder"),
         (
             {"model": "runs/none"},
-            "model='runs/none' is neither a folder nor one of shakespeare, words, masked, dates",
+            "runs/none is neither a folder nor one of shakespeare, words, masked, dates",
         ),
     ],
 )

@@ -139,9 +139,9 @@ REFUSED = {
     "no such model": (
         {},
         "nowhere",
-        "model='nowhere' is neither a folder nor one of shakespeare, words, masked, dates",
+        "nowhere is neither a folder nor one of shakespeare, words, masked, dates",
     ),
-    "no tokenizer": ({"tokenizer": None}, None, "was saved without a tokenizer, so its text cannot be shown"),
+    "no tokenizer": ({"tokenizer": None}, None, "has no tokenizer: it was trained without one"),
     "byte pairs": (
         {"tokenizer": "byte pairs", "vocab_size": 260},
         None,
@@ -162,7 +162,7 @@ def test_what_cannot_run_is_refused_in_words(tmp_path, case):
     name = name or trained(tmp_path, **settings)
     with pytest.raises(TraitError) as refused:
         Probe(name)
-    assert f"model={name!r}" in str(refused.value)
+    assert name in str(refused.value)
     assert words in str(refused.value)
 
 

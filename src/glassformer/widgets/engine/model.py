@@ -3,7 +3,6 @@
 import base64
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,11 +10,11 @@ from safetensors.numpy import load as arrays_from
 from safetensors.numpy import save
 from traitlets import Dict, TraitError, Unicode, default, validate
 
-from glassformer import model_files, shipped
-from glassformer.checkpoints import MODEL, checksum_of, load, model_of
+from glassformer.checkpoints import checksum_of, model_of
 from glassformer.config import ModelConfig
+from glassformer.pretrained import stored
 from glassformer.scratch import Transformer
-from glassformer.text import CharTokenizer, tokenizer_from_json
+from glassformer.text import CharTokenizer
 from glassformer.widgets.kit.view import FileView
 
 LINE = "A horse! a horse! my kingdom for a horse!"
@@ -86,28 +85,12 @@ def source_of(name: str) -> Source:
         ValueError: the page cannot run it (the message says why), or a file is not what was written.
         FileNotFoundError: there is no such model, no such file and no such folder.
     """
-    if name in shipped.NAMES:
-        folder = shipped.PLACE / name
-        config = ModelConfig.from_json((folder / shipped.CONFIG).read_text("utf-8"))
-        tokenizer = tokenizer_from_json((folder / shipped.TOKENIZER).read_text("utf-8"))
-        weights = (folder / MODEL).read_bytes()
-    elif name.endswith(model_files.ENDING):
-        config, tokenizer, arrays, _ = model_files.load(name)
-        weights = save(arrays)
-    else:
-        if not Path(name).is_dir():
-            raise FileNotFoundError(
-                f"model={name!r} is neither a folder nor one of {', '.join(shipped.NAMES)}"
-            )
-        checkpoint = load(name)
-        config = checkpoint.model_config
-        if checkpoint.tokenizer is None:
-            raise ValueError(f"model={name!r} was saved without a tokenizer, so its text cannot be shown")
-        tokenizer = tokenizer_from_json(checkpoint.tokenizer)
-        weights = save({name: array.astype(np.float32) for name, array in checkpoint.best.items()})
+    config, tokenizer, arrays = stored(name)
+    if any(array.dtype == np.float64 for array in arrays.values()):
+        arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     if why := refusal(json.loads(config.to_json())):
         raise ValueError(f"model={name!r} cannot run in a page: {why}")
-    return Source(config, tokenizer, weights)
+    return Source(config, tokenizer, save(arrays))
 
 
 def packed(array: np.ndarray) -> dict[str, Any]:
