@@ -29,73 +29,58 @@ def in_sequence(name, *parts):
     return {"type": "Sequence", name: list(parts)}
 
 
-KINDS = {
-    "normalizer": (
-        normalizers.BertNormalizer(),
-        normalizers.Strip(),
-        normalizers.StripAccents(),
-        *(kind() for kind in (normalizers.NFC, normalizers.NFD, normalizers.NFKC, normalizers.NFKD)),
-        normalizers.Lowercase(),
-        normalizers.Nmt(),
-        normalizers.Replace("``", '"'),
-        normalizers.Replace(Regex(" {2,}"), "▁"),
-        normalizers.Prepend("▁"),
-        normalizers.ByteLevel(),
-        normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
-    ),
-    "pre_tokenizer": (
-        pre_tokenizers.BertPreTokenizer(),
-        pre_tokenizers.ByteLevel(),
-        pre_tokenizers.CharDelimiterSplit("a"),
-        pre_tokenizers.Digits(),
-        pre_tokenizers.Metaspace(),
-        pre_tokenizers.Punctuation(),
-        pre_tokenizers.Split(Regex("a+"), "isolated"),
-        pre_tokenizers.UnicodeScripts(),
-        pre_tokenizers.Whitespace(),
-        pre_tokenizers.WhitespaceSplit(),
-        pre_tokenizers.FixedLength(3),
-        pre_tokenizers.Sequence([pre_tokenizers.Digits(), pre_tokenizers.ByteLevel()]),
-    ),
-    "post_processor": (
-        processors.BertProcessing(("a", 1), ("b", 2)),
-        processors.RobertaProcessing(("a", 1), ("b", 2)),
-        processors.ByteLevel(),
-        processors.TemplateProcessing(single="a $A", pair="$A $B", special_tokens=[("a", 1)]),
-        processors.Sequence([processors.ByteLevel()]),
-    ),
-    "decoder": (
-        decoders.BPEDecoder(),
-        decoders.ByteLevel(),
-        decoders.WordPiece(),
-        decoders.Metaspace(),
-        decoders.CTC(),
-        decoders.Replace("▁", " "),
-        decoders.Fuse(),
-        decoders.Strip(" ", 1, 0),
-        decoders.ByteFallback(),
-        decoders.Sequence([decoders.Fuse()]),
-    ),
-    "model": (
-        models.BPE({"a": 0}, []),
-        models.WordPiece({"a": 0}, unk_token="a"),
-        models.WordLevel({"a": 0}, unk_token="a"),
-        models.Unigram([("a", 0.0)], 0, False),
-    ),
+MODULES = {
+    "normalizer": normalizers, "pre_tokenizer": pre_tokenizers, "post_processor": processors, "decoder": decoders,
+    "model": models,
+}  # fmt: skip
+ENDS = ("a", 1), ("b", 2)
+ARGUMENTS = {  # of the kinds that need any
+    "normalizers.Replace": (Regex(" {2,}"), "▁"),
+    "normalizers.Prepend": ("▁",),
+    "normalizers.Sequence": ([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")],),
+    "pre_tokenizers.CharDelimiterSplit": ("a",),
+    "pre_tokenizers.Split": (Regex("a+"), "isolated"),
+    "pre_tokenizers.Sequence": ([pre_tokenizers.Digits(), pre_tokenizers.ByteLevel()],),
+    "processors.BertProcessing": ENDS,
+    "processors.RobertaProcessing": ENDS,
+    "processors.TemplateProcessing": ("a $A", "$A $B", [("a", 1)]),
+    "processors.Sequence": ([processors.ByteLevel()],),
+    "decoders.Replace": ("▁", " "),
+    "decoders.Strip": (" ", 1, 0),
+    "decoders.Sequence": ([decoders.Fuse()],),
+    "models.BPE": ({"a": 0}, []),
+    "models.WordPiece": ({"a": 0},),
+    "models.WordLevel": ({"a": 0}, "a"),
+    "models.Unigram": ([("a", 0.0)], 0, False),
 }
+# The library cannot make one that is precompiled
+KINDS = [(part, kind) for part, kinds in PARTS.items() for kind in kinds if kind != "Precompiled"]
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_every_kind_that_the_library_has_is_taken(part):
-    found = set()
-    for one in KINDS[part]:
-        made = Tokenizer(models.BPE({"a": 0}, [])) if part != "model" else Tokenizer(one)
-        if part != "model":
-            setattr(made, part, one)
-        settings = json.loads(made.to_str())[part]
-        found.add(settings["type"])
-        assert json.loads(library_tokenizer(made.to_str(), "it").to_str())[part] == settings
-    assert set(PARTS[part]) - found <= {"Precompiled"}  # the library cannot make one
+@pytest.mark.parametrize(("part", "kind"), KINDS)
+def test_every_kind_that_the_library_has_is_taken(part, kind):
+    name = MODULES[part].__name__.rpartition(".")[2]
+    one = getattr(MODULES[part], kind)(*ARGUMENTS.get(f"{name}.{kind}", ()))
+    made = Tokenizer(one if part == "model" else models.BPE({"a": 0}, []))
+    if part != "model":
+        setattr(made, part, one)
+    settings = json.loads(made.to_str())[part]
+    assert settings["type"] == kind
+    assert json.loads(library_tokenizer(made.to_str(), "it").to_str())[part] == settings
+
+
+def test_no_kind_of_the_library_is_missing():
+    for part, module in MODULES.items():
+        base = {
+            "normalizer": "Normalizer",
+            "pre_tokenizer": "PreTokenizer",
+            "post_processor": "PostProcessor",
+        }
+        base = getattr(module, base.get(part, part.title()))
+        kinds = {
+            name for name, kind in vars(module).items() if isinstance(kind, type) and issubclass(kind, base)
+        }
+        assert kinds - {base.__name__} <= PARTS[part].keys()
 
 
 TEMPLATE = {
@@ -115,56 +100,32 @@ def with_ids(n):
 
 LONG = base64.b64encode(bytes(4) + b"a" * 20_000 + b"\0").decode()
 
-REFUSED = {
-    "replacements": (
-        with_part("normalizer", in_sequence("normalizers", *[replace("a" * 1000)] * 4)),
-        "its normalizer can make a text more than 10,000 times as long",
-    ),
-    "one long replacement": (with_part("normalizer", replace("b" * 10_001)), "its normalizer can make"),
-    "between letters": (
-        with_part("normalizer", in_sequence("normalizers", *[replace("b" * 100, Regex="")] * 3)),
-        "its normalizer can make",
-    ),
-    "beginnings": (
-        with_part(
-            "normalizer", in_sequence("normalizers", *[{"type": "Prepend", "prepend": "b" * 9999}] * 2)
-        ),
-        "its normalizer can make",
-    ),
-    "a table": (
-        with_part("normalizer", {"type": "Precompiled", "precompiled_charsmap": LONG}),
-        "its normalizer can make",
-    ),
-    "within a sequence in a sequence": (
-        with_part(
-            "normalizer", in_sequence("normalizers", in_sequence("normalizers", replace("b" * 10_001)))
-        ),
-        "its normalizer can make",
-    ),
-    "bytes of bytes": (
-        with_part("pre_tokenizer", in_sequence("pretokenizers", *[BYTES["pre_tokenizer"]] * 40)),
-        "its pre_tokenizer can make",
-    ),
-    "decoders": (
-        with_part("decoder", in_sequence("decoders", *[replace("a" * 1000)] * 4)),
-        "its decoder can make",
-    ),
-    "replacements that add one letter to two": (
-        with_part("normalizer", in_sequence("normalizers", *[replace("abc", String="ab")] * 14)),
-        "its normalizer can make",
-    ),
-    "letters of two bytes": (
-        with_part("normalizer", {"type": "Prepend", "prepend": "é" * 6000}),
-        "its normalizer can make",
-    ),
-    "ligatures of ligatures": (
-        with_part("normalizer", in_sequence("normalizers", *[{"type": "NFKC"}] * 4)),
-        "its normalizer can make",
-    ),
+GROW = {  # a part whose components make a text too long
+    "replacements": ("normalizer", [replace("a" * 1000)] * 4),
+    "one long replacement": ("normalizer", [replace("b" * 10_001)]),
+    "between letters": ("normalizer", [replace("b" * 100, Regex="")] * 3),
+    "beginnings": ("normalizer", [{"type": "Prepend", "prepend": "b" * 9999}] * 2),
+    "a table": ("normalizer", [{"type": "Precompiled", "precompiled_charsmap": LONG}]),
+    "within a sequence": ("normalizer", [in_sequence("normalizers", replace("b" * 10_001))]),
+    "bytes of bytes": ("pre_tokenizer", [BYTES["pre_tokenizer"]] * 40),
+    "decoders": ("decoder", [replace("a" * 1000)] * 4),
+    "replacements that add one letter to two": ("normalizer", [replace("abc", String="ab")] * 14),
+    "letters of two bytes": ("normalizer", [{"type": "Prepend", "prepend": "é" * 6000}]),
+    "ligatures of ligatures": ("normalizer", [{"type": "NFKC"}] * 4),
     "an old text for spaces": (
-        with_part("pre_tokenizer", {"type": "Metaspace", "replacement": "▁", "str_rep": "b" * 9999}),
-        "its pre_tokenizer can make",
+        "pre_tokenizer",
+        [{"type": "Metaspace", "replacement": "▁", "str_rep": "b" * 9999}],
     ),
+}
+WITHIN = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "decoder": "decoders"}
+REFUSED = {
+    **{
+        case: (
+            with_part(part, in_sequence(WITHIN[part], *parts)),
+            f"its {part} can make a text more than 10,000 times",
+        )
+        for case, (part, parts) in GROW.items()
+    },
     "the text twice": (
         with_part("post_processor", TEMPLATE | {"single": TEMPLATE["single"] * 2}),
         "its post_processor.single repeats the text",
@@ -229,33 +190,19 @@ def test_what_could_grow_or_is_unknown_is_refused_by_its_name(case, tmp_path):
 
 
 OF_BYTES = {
-    "a normalizer": (
-        with_part("normalizer", {"type": "Lowercase"}),
-        "its normalizer is 'Lowercase', not None",
-    ),
-    "ids around it": (
-        with_part("post_processor", TEMPLATE),
-        "its post_processor is 'TemplateProcessing', not None",
-    ),
-    "words": (
-        with_part("model", {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}),
-        "its model is 'WordLevel'",
-    ),
-    "Unigram": (
-        with_part("model", {"type": "Unigram", "unk_id": 0, "vocab": [["a", 0]]}),
-        "its model is 'Unigram'",
-    ),
-    "a space before": (
-        with_part("pre_tokenizer", BYTES["pre_tokenizer"] | {"add_prefix_space": True}),
-        "its pre_tokenizer.add_prefix_space is True, not False",
-    ),
-    "one word": (
-        with_part("pre_tokenizer", BYTES["pre_tokenizer"] | {"use_regex": False}),
+    "normalizer": ({"type": "Lowercase"}, "its normalizer.type is 'Lowercase', not None"),
+    "post_processor": (TEMPLATE, "its post_processor.type is 'TemplateProcessing', not None"),
+    "model": ({"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "its model.type is 'WordLevel'"),
+    "pre_tokenizer": (
+        BYTES["pre_tokenizer"] | {"use_regex": False},
         "its pre_tokenizer.use_regex is False, not True",
     ),
+    "decoder": (None, "its decoder.type is None, not 'ByteLevel'"),
+}
+OF_BYTES = {part: (with_part(part, settings), said) for part, (settings, said) in OF_BYTES.items()} | {
     "a byte that is missing": (in_model(vocab={"a": 0}, merges=[]), "its vocabulary lacks '!'"),
     **{
-        f"model.{name}": (in_model(**{name: value}), f"its model.{name} is {value!r}, not ")
+        name: (in_model(**{name: value}), f"its model.{name} is {value!r}, not ")
         for name, value in {
             "dropout": 1.0,
             "unk_token": "a",

@@ -83,16 +83,23 @@ INSTEAD = (
 """Keys by which files are known that are no tokenizer.json, and what they are."""
 
 OF_ADDED = ("id", "content", "single_word", "lstrip", "rstrip", "normalized", "special")
-PLAIN_BPE = {
-    "dropout": (None, 0),
-    "unk_token": (None, ""),
-    "continuing_subword_prefix": (None, ""),
-    "end_of_word_suffix": (None, ""),
-    "fuse_unk": (False,),
-    "byte_fallback": (False,),
-    "ignore_merges": (False,),
+ON_BYTES: dict[str, dict[str, tuple[Any, ...]]] = {
+    "normalizer": {"type": (None,)},
+    "pre_tokenizer": {"type": ("ByteLevel",), "add_prefix_space": (False,), "use_regex": (True,)},
+    "decoder": {"type": ("ByteLevel",)},
+    "post_processor": {"type": (None, "ByteLevel")},  # this one changes no id
+    "model": {
+        "type": ("BPE", None),  # older files do not name it
+        "dropout": (None, 0),
+        "unk_token": (None, ""),
+        "continuing_subword_prefix": (None, ""),
+        "end_of_word_suffix": (None, ""),
+        "fuse_unk": (False,),
+        "byte_fallback": (False,),
+        "ignore_merges": (False,),
+    },
 }
-"""What a byte-pair tokenizer on bytes has where the library offers more: there is an id for every byte."""
+"""What byte pairs on bytes have where the library offers more: there is an id for every byte. First what is usual."""
 
 AT_MOST = {  # bytes that a part makes of one
     **dict.fromkeys(("NFC", "NFD"), 3),
@@ -142,27 +149,14 @@ def check_byte_pairs(given: dict[str, Any]) -> None:
     Raises:
         ValueError: it does not. The message names the part.
     """
-    for part, kinds in (
-        ("normalizer", (None,)),
-        ("pre_tokenizer", ("ByteLevel",)),
-        ("decoder", ("ByteLevel",)),
-        ("post_processor", (None, "ByteLevel")),  # it changes no id
-        ("model", ("BPE", None)),  # older files do not name it
-    ):
+    for part, settings in ON_BYTES.items():
         found = given.get(part)
-        found = found.get("type") if isinstance(found, dict) else found
-        if found not in kinds:
-            raise ValueError(f"its {part} is {found!r:.40}, not {kinds[0]!r}")
-    model, words = given.get("model"), given["pre_tokenizer"]
-    if not isinstance(model, dict):
-        raise ValueError(f"its model is {model!r:.40}, not 'BPE'")
-    for owner, part, settings in (
-        ("model", model, PLAIN_BPE),
-        ("pre_tokenizer", words, {"add_prefix_space": (False,), "use_regex": (True,)}),
-    ):
-        for name, usual in settings.items():
-            if part.get(name, usual[0]) not in usual:
-                raise ValueError(f"its {owner}.{name} is {part[name]!r:.40}, not {usual[0]!r}")
+        for name, allowed in settings.items():
+            value = (
+                found.get(name, None if name == "type" else allowed[0]) if isinstance(found, dict) else found
+            )
+            if value not in allowed:
+                raise ValueError(f"its {part}.{name} is {value!r:.40}, not {allowed[0]!r}")
 
 
 def _components(part: str, given: Any) -> Iterator[tuple[str, dict[str, Any]]]:
