@@ -133,15 +133,3 @@ def test_what_never_ends_is_not_opened(tmp_path):
         for reads in (read_json, bytes_in):
             with pytest.raises(ValueError, match=f"{name} is not a file: it is a pipe or a device"):
                 reads(tmp_path / name)
-
-
-def test_a_file_that_becomes_shorter_while_it_is_read_is_refused(tmp_path, monkeypatch):
-    path = tmp_path / "text"
-    path.write_bytes(b"a" * 1000)
-
-    def halve(what, n_bytes):  # called between the size and the reading
-        os.truncate(path, 500)
-
-    monkeypatch.setattr("glassformer._checks.fits", halve)
-    with pytest.raises(ValueError, match="text became shorter while it was read: 1,000 bytes, then 500"):
-        bytes_in(path)

@@ -16,7 +16,6 @@ always complete. No random state has to be saved, because each step draws its nu
 step number. Nothing is pickled, because unpickling would run code from the file.
 """
 
-import contextlib
 import hashlib
 import json
 import os
@@ -157,7 +156,7 @@ def load(folder: str | os.PathLike) -> Checkpoint:
         raise FileNotFoundError(f"{folder} is not a checkpoint and contains none: there is no {DESCRIPTION}")
     (_, last), before = steps[-1], steps[-2::-1]
     try:
-        found = _loaded(last)
+        return _loaded(last)
     except (OSError, ValueError) as error:
         good = next((place for _, place in before if _is_whole(place)), None)
         if good is None:
@@ -165,31 +164,6 @@ def load(folder: str | os.PathLike) -> Checkpoint:
         raise type(error)(
             f"{error}. An earlier checkpoint, {good}, is intact; to use it, move {last.name} out of the folder"
         ) from error
-    _check_one_run(last, before)
-    return found
-
-
-def _check_one_run(last: Path, others: list[tuple[int, Path]]) -> None:
-    """Checks that the checkpoints beside the last one are of its run; damaged ones are left out."""
-    mine = _of_run(last)
-    for _, place in others:
-        with contextlib.suppress(OSError, ValueError):
-            if any(
-                a != b for a, b in zip(mine, _of_run(place), strict=True) if a is not None and b is not None
-            ):
-                break
-    else:
-        return
-    raise ValueError(
-        f"{last.parent} has checkpoints of two runs, {place.name} and {last.name}, with different data or different "
-        "models: name one of the two folders, or move one away"
-    )
-
-
-def _of_run(place: Path) -> tuple[ModelConfig, str | None]:
-    """Returns what all checkpoints of a run have in common; the data were not noted from the beginning."""
-    described = _description(place / DESCRIPTION)
-    return _model_config(place / DESCRIPTION, described["model"]), described.get("task")
 
 
 def _is_whole(place: Path) -> bool:
@@ -217,10 +191,8 @@ def _loaded(place: Path) -> Checkpoint:
     )
 
 
-def load_model(folder: str | os.PathLike, *, room: str = "scratch", averaged: bool = True) -> Any:
-    """Loads the model of a checkpoint as a `Transformer` of either room, in evaluation.
-
-    `averaged` uses the running average of the weights, if the checkpoint has one.
+def load_model(folder: str | os.PathLike, *, room: str = "scratch") -> Any:
+    """Loads the model of a checkpoint as a `Transformer` of either room, in evaluation: the average, if there is one.
 
     Raises:
         FileNotFoundError: there is no checkpoint, or one of its files is missing.
@@ -228,8 +200,7 @@ def load_model(folder: str | os.PathLike, *, room: str = "scratch", averaged: bo
             are not those of the model.
     """
     checkpoint = load(folder)
-    weights = checkpoint.best if averaged else checkpoint.weights
-    return model_of(checkpoint.model_config, weights, room=room)
+    return model_of(checkpoint.model_config, checkpoint.best, room=room)
 
 
 def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch") -> Any:

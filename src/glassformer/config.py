@@ -83,22 +83,13 @@ class ModelConfig:
     positions: str = "learned"
     rope_base: float = ROPE_BASE
     rope_layout: str = "half"
-    rope_interpolation: float = (
-        1.0  # divides the positions, by rope_scaling those of all pairs or of the slow ones
-    )
-    rope_scaling: str = (
-        "linear"  # "linear": all pairs; "llama3" and "yarn": the slow ones, with a ramp to the fast
-    )
-    rope_original_context: Derived[int] = (
-        FROM_OTHERS  # length in training before stretching. None: context_length
-    )
+    rope_interpolation: float = 1.0  # divides the positions; which pairs' positions, rope_scaling says
+    rope_scaling: str = "linear"  # all pairs; "llama3", "yarn": the slow ones, with a ramp to the fast
+    rope_original_context: Derived[int] = FROM_OTHERS  # before stretching. None: context_length
     rope_slow: float = 1.0  # rotations in the original context; pairs that make fewer are divided in full
-    rope_fast: Derived[float] = (
-        FROM_OTHERS  # pairs that make more are left alone. None: 4 for llama3, 32 for yarn
-    )
-    rope_attention_factor: Derived[float] = (
-        FROM_OTHERS  # on rotated queries and keys. None: 0.1·ln(by) + 1 for yarn
-    )
+    rope_fast: Derived[float] = FROM_OTHERS  # more: left alone. None: 4 for llama3, 32 for yarn
+    # A factor on rotated queries and keys. None: 0.1·ln(interpolation) + 1 for yarn
+    rope_attention_factor: Derived[float] = FROM_OTHERS
     t5_n_buckets: int = 32
     t5_max_distance: int = 128
 
@@ -110,9 +101,7 @@ class ModelConfig:
     # Attention
     attention_bias: str = "all"  # "all" also has a bias after W_o; "qkv" does not
     attention_scale: Derived[float] = FROM_OTHERS  # factor on q·k. None: 1/√d_head
-    sliding_window: int | None = (
-        None  # how many positions a query sees, itself included. None: its whole past
-    )
+    sliding_window: int | None = None  # positions that a query sees, itself included. None: its whole past
     qk_norm: bool = False  # an RMSNorm over each head's queries, and one over its keys
 
     # Feed-forward

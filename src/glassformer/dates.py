@@ -43,41 +43,16 @@ SHORT, SMALL = 0.3, 0.2  # how often names are cut to three letters; how often c
 
 WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
-]
+]  # fmt: skip
 ROMAN = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"]
 UNITS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"]
 TEENS = [
-    "tenth",
-    "eleventh",
-    "twelfth",
-    "thirteenth",
-    "fourteenth",
-    "fifteenth",
-    "sixteenth",
-    "seventeenth",
-    "eighteenth",
+    "tenth", "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth",
     "nineteenth",
-]
-DAYS = [
-    *UNITS,
-    *TEENS,
-    "twentieth",
-    *(f"twenty-{unit}" for unit in UNITS),
-    "thirtieth",
-    "thirty-first",
-]
+]  # fmt: skip
+DAYS = [*UNITS, *TEENS, "twentieth", *(f"twenty-{unit}" for unit in UNITS), "thirtieth", "thirty-first"]
 
 TARGET_PLACES = {"year": slice(0, 4), "month": slice(5, 7), "day": slice(8, 10)}
 """The positions of year, month and day in every target."""

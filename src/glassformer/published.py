@@ -6,6 +6,7 @@ Dropout is left out, because it only concerns training. If a model has no maxima
 
 import difflib
 from dataclasses import dataclass
+from typing import Any
 
 from glassformer.config import ROPE_BASE, ModelConfig
 
@@ -40,78 +41,48 @@ def published(name: str) -> Published:
 # Settings that the members of a family share
 
 
-def _gpt2(d_model: int, n_layers: int, n_heads: int) -> ModelConfig:
-    return ModelConfig(
-        vocab_size=50_257, context_length=1024, d_model=d_model, n_layers=n_layers, n_heads=n_heads
-    )
+SIZES = ("d_model", "n_layers", "n_heads", "d_ff", "vocab_size", "context_length")
+GPT2_LIKE = {"vocab_size": 50_257, "context_length": 1024}
+BERT_LIKE = {
+    "family": "encoder", "vocab_size": 30_522, "context_length": 512, "norm_eps": 1e-12, "norm_placement": "post",
+    "feedforward": "gelu", "embedding_norm": True, "n_segments": 2, "head": "none", "pooler": True,
+}  # fmt: skip
+T5_LIKE = {
+    "family": "encoder-decoder", "vocab_size": 32_128, "context_length": 512, "d_head": 64, "positions": "t5",
+    "norm": "rmsnorm", "norm_eps": 1e-6, "attention_bias": "none", "attention_scale": 1.0, "feedforward": "relu",
+    "feedforward_bias": False,
+}  # fmt: skip
+LLAMA_LIKE = {
+    "positions": "rope", "norm": "rmsnorm", "attention_bias": "none", "feedforward": "swiglu",
+    "feedforward_bias": False, "head": "untied",
+}  # fmt: skip
 
 
-def _bert(d_model: int, n_layers: int, n_heads: int) -> ModelConfig:
-    return ModelConfig(
-        family="encoder",
-        vocab_size=30_522,
-        context_length=512,
-        d_model=d_model,
-        n_layers=n_layers,
-        n_heads=n_heads,
-        norm_eps=1e-12,
-        norm_placement="post",
-        feedforward="gelu",
-        embedding_norm=True,
-        n_segments=2,
-        head="none",
-        pooler=True,
-    )
+def _like(family: dict[str, Any], *sizes: int, **others: Any) -> ModelConfig:
+    """Returns the configuration of a member of a family, from its sizes in the order of `SIZES`."""
+    return ModelConfig(**family | dict(zip(SIZES, sizes, strict=False)) | others)
 
 
-def _t5(d_model: int, n_layers: int, n_heads: int, d_ff: int) -> ModelConfig:
-    return ModelConfig(
-        family="encoder-decoder",
-        vocab_size=32_128,
-        context_length=512,
-        d_model=d_model,
-        n_layers=n_layers,
-        n_heads=n_heads,
-        d_head=64,
-        d_ff=d_ff,
-        positions="t5",
-        norm="rmsnorm",
-        norm_eps=1e-6,
-        attention_bias="none",
-        attention_scale=1.0,
-        feedforward="relu",
-        feedforward_bias=False,
-        head_scale=d_model**-0.5,
-    )
+def _gpt2(*sizes: int) -> ModelConfig:
+    return _like(GPT2_LIKE, *sizes)
+
+
+def _bert(*sizes: int) -> ModelConfig:
+    return _like(BERT_LIKE, *sizes)
+
+
+def _t5(*sizes: int) -> ModelConfig:
+    return _like(T5_LIKE, *sizes, head_scale=sizes[0] ** -0.5)
 
 
 def _llama(
     vocab_size: int,
     context_length: int,
-    d_model: int,
-    n_layers: int,
-    n_heads: int,
-    d_ff: int,
-    *,
+    *sizes: int,
     n_kv_heads: int | None = None,
     rope_base: float = ROPE_BASE,
 ) -> ModelConfig:
-    return ModelConfig(
-        vocab_size=vocab_size,
-        context_length=context_length,
-        d_model=d_model,
-        n_layers=n_layers,
-        n_heads=n_heads,
-        n_kv_heads=n_kv_heads,
-        d_ff=d_ff,
-        positions="rope",
-        rope_base=rope_base,
-        norm="rmsnorm",
-        attention_bias="none",
-        feedforward="swiglu",
-        feedforward_bias=False,
-        head="untied",
-    )
+    return _like(LLAMA_LIKE, *sizes, vocab_size, context_length, n_kv_heads=n_kv_heads, rope_base=rope_base)
 
 
 GPT2 = "Radford et al. 2019, Language Models are Unsupervised Multitask Learners, table 2; "

@@ -265,29 +265,14 @@ def library_errors(begins: str) -> Iterator[None]:
     """Turns errors of the tokenizers library into a ValueError whose message starts with `begins`.
 
     The library has no error class of its own, and its Rust code may panic, for example when a regular
-    expression has tried too many ways through a text. What it then writes to the terminal by itself is left out.
+    expression has tried too many ways through a text.
     """
     try:
-        with _no_stderr():
-            yield
+        yield
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         raise ValueError(f"{begins}: {checks.shown(str(error), checks.MESSAGE)}") from error
-
-
-@contextlib.contextmanager
-def _no_stderr() -> Iterator[None]:
-    """Discards what other languages write to the standard error in the meantime; Python's own stream comes after."""
-    with contextlib.ExitStack() as ended:
-        with contextlib.suppress(OSError):  # it is closed: there is nothing to discard
-            kept = os.dup(2)
-            ended.callback(os.close, kept)
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, 2)
-            os.close(nowhere)
-            ended.callback(os.dup2, kept, 2)
-        yield
 
 
 def _tokenizers() -> Any:

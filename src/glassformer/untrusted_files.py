@@ -184,7 +184,7 @@ def bytes_in(path: Traversable, at_most: int | None = None) -> bytes:
         FileNotFoundError: there is no such file.
         IsADirectoryError: it is a folder.
         OSError: it cannot be opened or read. The message names it.
-        ValueError: it is a device, or has more bytes, or more than there is memory, or becomes shorter meanwhile.
+        ValueError: it is a device, or has more bytes, or more than there is memory.
     """
     a_file(path)
     with reading(path), path.open("rb") as file:
@@ -194,10 +194,7 @@ def bytes_in(path: Traversable, at_most: int | None = None) -> bytes:
         elif size > at_most:
             raise ValueError(f"{path} is larger than {at_most:,} bytes, the most that such a file may have")
         file.seek(0)
-        content = file.read(size)
-    if len(content) < size:
-        raise ValueError(f"{path} became shorter while it was read: {size:,} bytes, then {len(content):,}")
-    return content
+        return file.read(size)
 
 
 def a_file(path: Traversable) -> None:

@@ -380,17 +380,13 @@ def test_the_last_two_checkpoints_stay_and_are_models(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.jsonl", "step-00000006", "step-00000008"]
     assert load(tmp_path).tokenizer == tokenizer.to_json()
     ids = np.arange(T)[None]
-    for averaged in (True, False):
-        weights = made.average if averaged else dict(made.model.named_parameters())
-        for room in ("scratch", "nn"):
-            loaded = load_model(tmp_path, room=room, averaged=averaged)
-            assert not loaded.training
-            assert np.array_equal(
-                np.asarray(loaded.state_dict()["token_embedding.weight"]),
-                weights["token_embedding.weight"].detach().numpy(),
-            )
-            logits = loaded(torch.from_numpy(ids) if room == "nn" else ids)
-            assert logits.shape == (1, T, V)
+    for room in ("scratch", "nn"):
+        loaded = load_model(tmp_path, room=room)
+        assert not loaded.training
+        found = np.asarray(loaded.state_dict()["token_embedding.weight"])
+        np.testing.assert_array_equal(found, made.average["token_embedding.weight"].numpy())
+        logits = loaded(torch.from_numpy(ids) if room == "nn" else ids)
+        assert logits.shape == (1, T, V)
 
 
 def test_training_twice_does_nothing_more(tmp_path):
