@@ -15,7 +15,6 @@ import textwrap
 import threading
 import time
 import warnings
-from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,10 +22,10 @@ import pytest
 import torch
 
 from glassformer.exercises import check, commands, exercises, timelimit
-from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
+from glassformer.exercises.attempt import RIGHT, WRONG, attempt
 from glassformer.exercises.catalogue import find
 from glassformer.exercises.exercise import Exercise, Prose
-from glassformer.exercises.expect import Wrong, expect
+from glassformer.exercises.expect import expect
 
 AMPLE = 60.0  # seconds; no test comes near this limit but by a clock that jumps
 
@@ -97,46 +96,13 @@ def test_anything_else_is_replaced_by_the_reference(function, shown):
 
 def test_checks_run_in_order_and_stop_at_the_first_that_fails(shown):
     check("positions.sinusoidal", lambda positions, d_model, base=1e4: np.zeros((len(positions), d_model)))
-    (panel,) = shown
-    marks = [mark for mark, _ in panel.lines]
-    assert marks == ["✓", "✗", "·", ""]
-    assert panel.lines[2][1] == "6 more checks follow"
-    assert panel.headline == "`positions.sinusoidal`: not yet, 1 of 8 checks pass"
-    assert panel.lines[1][1].endswith("should be [0, 1, 0, 1, 0, 1, 0, 1]; yours is all zeros.")
-
-
-def test_one_check_that_follows_is_said_to_be_one(shown):
-    check("positions.alibi_window", lambda slope: {1.0: 5, 0.5: 10, 1 / 256: 1179}.get(slope, 0))
-    assert [mark for mark, _ in shown[0].lines] == ["✓", "✓", "✗", ""]
     check("positions.alibi_window", lambda slope: {1.0: 5}.get(slope, 0))
-    assert shown[1].lines[2] == ("·", "1 more check follows")
-
-
-@pytest.mark.parametrize("seconds", [None, True, 0, float("nan"), [5]])
-def test_a_limit_that_is_none_is_told_so(seconds, shown, progress_file):
-    assert (
-        check("positions.learned", lambda x, table: 1, seconds=seconds) is find("positions.learned").reference
-    )
-    assert "`seconds` should be a number above 0, got" in shown[0].headline
-    assert not progress_file.exists()
-
-
-@pytest.mark.parametrize("seconds", [60, np.float32(60), Fraction(60), float("inf")])
-def test_a_limit_may_be_any_number(seconds, shown):
-    reference = find("positions.alibi_slopes").reference
-    check("positions.alibi_slopes", reference, seconds=seconds)
-    assert "right, all" in shown[0].headline
-
-
-def test_an_unknown_name_lists_close_ones_and_returns_what_it_was_given(shown):
-    def mine():
-        return 1
-
-    assert check("position.sinusoid", mine) is mine
-    assert '`"positions.sinusoidal"`' in shown[0].lines[0][1]
-    for name in (None, 3, ["positions.rotary"], b"x", "?", "?" * 10_000):
-        assert check(name, mine) is mine
-    assert all(len(repr(panel)) < 1000 for panel in shown)
+    check("positions.alibi_window", lambda slope: {1.0: 5, 0.5: 10, 1 / 256: 1179}.get(slope, 0))
+    marks = ["".join(mark or "." for mark, _ in panel.lines) for panel in shown]
+    assert marks == ["✓✗·.", "✓✗·.", "✓✓✗."]
+    assert [panel.lines[2][1] for panel in shown[:2]] == ["6 more checks follow", "1 more check follows"]
+    assert shown[0].headline == "`positions.sinusoidal`: not yet, 1 of 8 checks pass"
+    assert shown[0].lines[1][1].endswith("should be [0, 1, 0, 1, 0, 1, 0, 1]; yours is all zeros.")
 
 
 def test_a_fault_of_the_checker_itself_is_owned_and_survived(shown, monkeypatch):
@@ -151,77 +117,63 @@ def test_a_fault_of_the_checker_itself_is_owned_and_survived(shown, monkeypatch)
 # Not attempted
 
 
-@pytest.mark.parametrize("nothing", [None, Ellipsis, NotImplemented])
-def test_a_stub_that_returns_nothing_is_not_attempted(nothing):
-    outcome = judge(lambda x: nothing)
-    assert outcome.status == STUB
-    assert "its `return` is missing" in outcome.message
-
-
-def test_a_stub_that_raises_not_implemented_is_not_attempted(shown, progress_file):
+@pytest.mark.parametrize("nothing", [None, Ellipsis, NotImplemented, NotImplementedError()])
+def test_a_stub_is_not_attempted(nothing, shown, progress_file):
     def stub(*args):
-        raise NotImplementedError
+        if isinstance(nothing, Exception):
+            raise nothing
+        return nothing
 
-    assert judge(stub).status == STUB
     check("positions.learned", stub)
     assert "not attempted yet" in shown[0].headline
+    assert ("its `return` is missing" in repr(shown[0])) == (not isinstance(nothing, Exception))
     assert not progress_file.exists()
 
 
-def test_an_error_of_something_it_calls_is_an_attempt():
-    class NoKeyboardError(NotImplementedError):  # what a notebook without a keyboard raises from `input()`
-        pass
+class NoKeyboardError(NotImplementedError):
+    """What a notebook without a keyboard raises from `input()`."""
 
-    def asks(x):
-        raise NoKeyboardError("raw_input was called, but this frontend does not support input requests.")
 
-    outcome = judge(asks)
+@pytest.mark.parametrize("error", [NoKeyboardError, NotImplementedError])
+def test_what_something_else_or_a_later_call_leaves_out_is_an_attempt(error):
+    def half_done(x):
+        if x.sum() > 0 and error is NotImplementedError:
+            return x
+        raise error("negative")
+
+    outcome = judge(half_done, exercise=exercise_of(lambda f: f(X), lambda f: f(-X)))
     assert outcome.status == WRONG
-    assert "NoKeyboardError: raw_input was called" in outcome.message
-    unfinished = torch.nn.Module()
-    assert judge(lambda x: unfinished(x)).status == WRONG
-
-
-def test_nothing_on_a_later_call_is_a_missing_return():
-    exercise = exercise_of(lambda f: f(X), lambda f: f(-X))
-    outcome = judge(lambda x: x if x.sum() > 0 else None, exercise=exercise)
+    assert f"{error.__name__}: negative" in outcome.message
+    outcome = judge(
+        lambda x: x if x.sum() > 0 else None, exercise=exercise_of(lambda f: f(X), lambda f: f(-X))
+    )
     assert (outcome.status, outcome.passed) == (WRONG, 1)
     assert "does every path end in `return`?" in outcome.message
-
-    def half_done(x):
-        if x.sum() > 0:
-            return x
-        raise NotImplementedError("negative")
-
-    outcome = judge(half_done, exercise=exercise)
-    assert (outcome.status, outcome.passed) == (WRONG, 1)
-    assert "NotImplementedError: negative" in outcome.message
 
 
 # Exceptions
 
 
-def test_an_exception_is_its_last_line_and_the_learners_own_line():
+def test_an_exception_is_its_last_line_its_notes_and_the_learners_own_line():
     def mine(x):
-        unused = 1 + 1
-        return np.zeros(x.shape) @ np.zeros(unused + 5)  # this very line
+        try:
+            return np.stack([])  # raised by Python code inside NumPy
+        except ValueError as error:
+            error.add_note("and a note")
+            raise
 
-    outcome = judge(mine)
+    def long(x):
+        raise ValueError("no " * 10_000_000)
+
     line = mine.__code__.co_firstlineno + 2
-    assert outcome.status == WRONG
-    assert outcome.message.startswith("your function raised ValueError: matmul:")
-    assert f"(line {line}: `return np.zeros(x.shape) @ np.zeros(unused + 5)" in outcome.message
-
-
-def test_the_line_is_the_learners_where_numpy_raised_in_python():
-    def mine(x):
-        return np.stack([])  # raised by Python code inside NumPy
-
-    assert "`return np.stack([])" in judge(mine).message
-
-
-def test_a_wrong_signature_is_told_as_python_tells_it():
+    assert judge(mine).message == (
+        "your function raised ValueError: need at least one array to stack · and a note "
+        f"(line {line}: `return np.stack([])  # raised by Python code inside NumPy`)"
+    )
+    assert len(judge(long).message) < 500
     assert "missing 1 required positional argument" in judge(lambda x, y: x).message
+    of_a_check = judge(double, exercise=exercise_of(lambda f: f(X)[5])).message
+    assert of_a_check.startswith("what your function returned could not be checked: IndexError")
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), BaseException("b")])
@@ -234,35 +186,17 @@ def test_what_ends_programs_does_not_end_the_notebook(error):
     assert f"raised {type(error).__name__}" in outcome.message
 
 
-def test_a_check_that_stumbles_over_the_result_says_so():
-    outcome = judge(double, exercise=exercise_of(lambda f: f(X)[5]))
-    assert outcome.message.startswith("what your function returned could not be checked: IndexError")
-
-
-@pytest.mark.parametrize("where", ["in the notebook", "in the function"])
-def test_recursion_without_end_stays_small_whatever_its_limit_is(where):
-    depths, was = [], sys.getrecursionlimit()
+def test_recursion_without_end_is_an_error_and_its_limit_is_put_back():
+    was = sys.getrecursionlimit()
 
     def mine(x):
-        if where == "in the function":
-            sys.setrecursionlimit(10**9)
-        return deeper(0)
+        sys.setrecursionlimit(was + 1)
+        return mine(x)
 
-    def deeper(depth):
-        depths.append(depth)
-        return 0 if depth > 50_000 else deeper(depth + 1) + 1
-
-    try:
-        if where == "in the notebook":
-            sys.setrecursionlimit(10**9)
-        outcome = judge(mine)
-        assert sys.getrecursionlimit() == (10**9 if where == "in the notebook" else was)
-    finally:
-        sys.setrecursionlimit(was)
+    outcome = judge(mine)
     assert "raised RecursionError" in outcome.message
-    assert max(depths) < 10_000
-    told = "Your function changed the recursion limit; it has been restored."
-    assert list(outcome.aside) == ([] if where == "in the notebook" else [told])
+    assert outcome.aside == ["Your function changed the recursion limit; it has been restored."]
+    assert sys.getrecursionlimit() == was
 
 
 def test_of_an_error_that_comes_from_others_only_the_last_is_looked_at():
@@ -275,39 +209,6 @@ def test_of_an_error_that_comes_from_others_only_the_last_is_looked_at():
 
     assert "raised ValueError: 99" in judge(mine).message
     assert errors[-1].__cause__ is None
-
-
-def test_a_thread_that_is_left_is_told():
-    done = threading.Event()
-
-    def mine(x):
-        threading.Thread(target=done.wait).start()
-        return x
-
-    assert list(judge(mine).aside) == [
-        "Your function started a thread that is still running. Restart the kernel to end it."
-    ]
-    done.set()
-
-
-def test_a_note_on_an_error_stands_beside_it():
-    def mine(x):
-        error = ValueError("the error")
-        error.add_note("and a note")
-        error.__notes__ += [7, "no " * 1000]
-        raise error
-
-    message = judge(mine).message
-    assert message.startswith("your function raised ValueError: the error · and a note · 7 · no no")
-    assert f"(line {mine.__code__.co_firstlineno + 4}: `raise error`)" in message
-    assert len(message) < 500
-
-
-def test_a_long_message_is_cut():
-    def mine(x):
-        raise ValueError("no " * 10_000_000)
-
-    assert len(judge(mine).message) < 500
 
 
 # Time
@@ -510,20 +411,6 @@ def test_the_threads_stack_size_is_put_back():
 # Arguments
 
 
-def test_changing_an_argument_is_named():
-    def by_operator(numbers):
-        numbers *= 2
-        return numbers
-
-    def by_shape(numbers):
-        result = 2 * numbers
-        numbers.shape = (3, 2)
-        return result
-
-    for mine in (by_operator, by_shape):
-        assert judge(mine).message == "your function changed its argument `numbers` in place. Work on a copy."
-
-
 def test_a_changed_argument_is_told_under_its_own_words(shown):
     def add_learned(x, table):
         x += table[: x.shape[-2]]
@@ -540,6 +427,8 @@ RAGGED = np.array([[1], [2, 3]], dtype=object)
 @pytest.mark.parametrize(
     ("names", "write"),
     [
+        (np.arange(6.0), lambda names: names.fill(1)),
+        (np.arange(6.0), lambda names: setattr(names, "shape", (3, 2))),
         (["a"], lambda names: names.append("more")),
         ([["a"], np.nan], lambda names: names[0].append("more")),
         ([np.arange(2.0)], lambda names: names[0].fill(1)),
@@ -549,7 +438,7 @@ RAGGED = np.array([[1], [2, 3]], dtype=object)
         ([RAGGED], lambda names: names[0][1].append(3)),
     ],
 )
-def test_a_change_inside_a_list_is_named(names, write):
+def test_a_changed_argument_is_named(names, write):
     exercise = exercise_of(lambda f: f(X, names=names))
 
     def mine(x, names):
@@ -577,11 +466,6 @@ def test_each_call_gets_fresh_copies():
     assert seen[0] is not X
 
 
-def test_nan_in_an_argument_is_not_a_change():
-    exercise = exercise_of(lambda f: f(np.array([np.nan, 1.0])))
-    assert judge(double, exercise=exercise).status == RIGHT
-
-
 def test_functions_of_many_kinds_are_called():
     class Doubler:
         def __call__(self, x):
@@ -602,6 +486,10 @@ def test_functions_of_many_kinds_are_called():
 
 
 # Results
+
+
+def enormous():
+    return np.broadcast_to(np.float64(0), (10**6, 10**6))  # 8 terabytes, were it copied
 
 
 @pytest.mark.parametrize(
@@ -629,13 +517,9 @@ def test_functions_of_many_kinds_are_called():
             "is nan at [t=0, d=2], which is not a finite number",
         ),
         (X.astype(int), "Your numbers are int64, which cuts off the fractions"),
-        (torch.empty(2, 3, device="meta"), "f(x) is a tensor on the meta device"),
-        (
-            torch.tensor(X).to_sparse(),
-            "f(x) should be [[2, 4, 6], [8, 10, 12]]; yours is [[1, 2, 3], [4, 5, 6]]",
-        ),
-        (np.ma.masked_array(X, X > 2), "f(x) is a masked array that hides 4 of its numbers"),
-        (2**70, "f(x) is too large: your whole number does not fit into 64 bits."),
+        (torch.empty(2, 3, device="meta"), "f(x) is a tensor that NumPy cannot read"),
+        (enormous(), "f(x) should have shape (T, D) = (2, 3); yours has shape (1000000, 1000000)."),
+        ("x" * 10**7, "yours is a str, 'xxx"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else value[:20],
 )
@@ -643,17 +527,18 @@ def test_wrong_results_are_told_what_they_are(result, says):
     outcome = judge(lambda x: result)
     assert outcome.status == WRONG
     assert says in outcome.message
+    assert len(outcome.message) < 200
 
 
-def test_generators_and_coroutines():
-    def generator(x):
-        yield x
-
+def test_generators_and_coroutines_are_told():
     async def coroutine(x):
         return x
 
-    assert "is there a `yield`" in judge(generator).message
+    def generator(x):
+        yield x
+
     started = []
+    assert "is there a `yield`" in judge(generator).message
     assert "write `def`" in judge(lambda x: started.append(coroutine(x)) or started[0]).message
     assert inspect.getcoroutinestate(started[0]) == inspect.CORO_CLOSED  # no warning that nobody awaited it
 
@@ -666,7 +551,6 @@ def test_generators_and_coroutines():
         (2 * X).astype(int),
         torch.tensor(2 * X, dtype=torch.float32),
         torch.tensor(2 * X, requires_grad=True),
-        torch.tensor(2 * X).to_sparse(),
     ],
     ids=lambda value: f"{type(value).__name__}-{value.dtype}",
 )
@@ -699,10 +583,6 @@ class Hostile:
         raise RuntimeError("no length")
 
 
-def enormous():
-    return np.broadcast_to(np.float64(0), (10**6, 10**6))  # 8 terabytes, were it copied
-
-
 ODD = [
     None, ..., True, 0, 10**400, float("nan"), 1j, "", b"", [], (), {}, [[]], [None] * 10**5, Hostile(), Hostile,
     len, iter([]), (None, None), ([], {}), np.zeros(0), np.array(1.0), np.full((2, 2), np.nan), np.array(["a"]),
@@ -729,17 +609,14 @@ def test_no_exercise_raises_whatever_is_returned(exercise, results, shown):
         assert panel._repr_html_()
 
 
-def test_an_enormous_result_is_neither_copied_nor_printed():
-    assert judge(lambda x: enormous()).message.endswith("yours has shape (1000000, 1000000).")
-    assert len(judge(lambda x: "x" * 10**7).message) < 200
-    assert len(judge(lambda x: list(range(10**6))).message) < 200
-
-
 # Side effects
 
 
 def change_everything(x):
     """Changes what a function may change by accident, and what is restored afterwards."""
+    np.random.seed(0)
+    random.seed(0)
+    torch.manual_seed(0)
     np.random.seed = 0
     np.sin = torch.exp = np.cos
     torch.set_default_dtype(torch.float64)
@@ -755,6 +632,7 @@ def change_everything(x):
 
 def session():
     return (
+        np.random.get_state()[1].tolist(), random.getstate(), torch.random.get_rng_state().tolist(),
         np.sin, np.random.seed, torch.exp, torch.get_default_dtype(), list(warnings.filters), os.getcwd(),
         dict(os.environ), sys.stdout, list(sys.path), np.geterr(), np.get_printoptions(),
     )  # fmt: skip
@@ -819,38 +697,3 @@ def test_the_first_to_import_torch_leaves_its_default_dtype():
         assert changed == ["the default dtype of torch"]
         """
     )
-
-
-def test_what_the_learner_prints_is_left(capsys):
-    def mine(x):
-        print("here I am")
-        return 2 * x
-
-    judge(mine)
-    assert capsys.readouterr().out == "here I am\n"
-
-
-def test_global_random_states_are_put_back():
-    def mine(x):
-        np.random.seed(0)
-        random.seed(0)
-        torch.manual_seed(0)
-        return 2 * x
-
-    states = np.random.get_state()[1].tolist(), random.getstate(), torch.random.get_rng_state().tolist()
-    assert judge(mine).status == RIGHT
-    assert states == (
-        np.random.get_state()[1].tolist(),
-        random.getstate(),
-        torch.random.get_rng_state().tolist(),
-    )
-
-
-def test_wrong_is_not_something_a_learner_can_catch():
-    def mine(x):
-        try:
-            return 3 * x
-        except Wrong:
-            return 2 * x
-
-    assert judge(mine).status == WRONG

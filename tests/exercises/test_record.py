@@ -79,15 +79,6 @@ def test_a_second_damaged_file_does_not_overwrite_the_first(progress_file, shown
     assert [path.read_bytes() for path in kept] == [b"one", b"two", b"three"]
 
 
-def test_what_is_known_is_not_written_again(monkeypatch):
-    writes = []
-    real = os.replace
-    monkeypatch.setattr(os, "replace", lambda *args: (writes.append(args), real(*args)))
-    for _ in range(3):
-        Record().mark("a", "done")
-    assert len(writes) == 1
-
-
 def test_a_failed_write_leaves_no_litter(progress_file, monkeypatch):
     record = Record()
     record.mark("a", "done")
@@ -180,23 +171,16 @@ def test_a_file_that_cannot_be_read_is_not_replaced(progress_file, monkeypatch):
     assert set(on_disk(progress_file)) == {"a", "b", "c"}
 
 
-def test_a_link_stays_a_link(progress_file, tmp_path):
+@pytest.mark.parametrize("content", ['{"exercises": {}}', "damaged"])
+def test_a_link_stays_a_link(content, progress_file, tmp_path):
     elsewhere = tmp_path / "elsewhere.json"
-    elsewhere.write_text('{"exercises": {}}')
+    elsewhere.write_text(content)
     progress_file.symlink_to(elsewhere)
     Record().mark("a", "done")
     assert progress_file.is_symlink()
     assert on_disk(elsewhere) == {"a": {"done": True}}
-
-
-def test_a_link_to_a_damaged_file_stays_a_link(progress_file, tmp_path):
-    elsewhere = tmp_path / "elsewhere.json"
-    elsewhere.write_text("damaged")
-    progress_file.symlink_to(elsewhere)
-    Record().mark("a", "done")
-    assert progress_file.is_symlink()
-    assert on_disk(elsewhere) == {"a": {"done": True}}
-    assert (tmp_path / "elsewhere.json.corrupt").read_text() == "damaged"
+    aside = tmp_path / "elsewhere.json.corrupt"
+    assert (aside.read_text() if aside.exists() else "{") in content
 
 
 def test_a_byte_order_mark_is_no_damage(progress_file):

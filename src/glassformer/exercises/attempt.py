@@ -4,7 +4,6 @@ import contextlib
 import copy
 import inspect
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
@@ -74,7 +73,7 @@ def attempt(
             passed.append(check.title)
         return Outcome(RIGHT, len(passed), aside=said)
 
-    before, changed, threads = replaced(), [], set(threading.enumerate())
+    before, changed = replaced(), []
     try:
         with as_it_was() as changed:
             outcome = call_within(seconds, run)
@@ -91,12 +90,10 @@ def attempt(
         message = str(failed[0][1]) if failed else too_long(seconds, late.stopped)
         outcome = Outcome(WRONG, len(passed), message)
     except KeyboardInterrupt:
-        return Outcome(INTERRUPTED, len(passed), "the check was interrupted, so there is no verdict.")
-    return (
-        replace(outcome, aside=altered(before, list(dict.fromkeys([*learner.changed, *changed])), threads))
-        if outcome.status == WRONG
-        else outcome
-    )
+        return Outcome(INTERRUPTED, len(passed))
+    if outcome.status == WRONG:
+        outcome = replace(outcome, aside=altered(before, list(dict.fromkeys([*learner.changed, *changed]))))
+    return outcome
 
 
 def recognised(exercise: Exercise, step: Step, wrong: Wrong, learner: "Learner") -> str:
@@ -153,25 +150,15 @@ def too_long(seconds: float, stopped: bool) -> str:
     return f"your function was still running after {seconds:g} s {what}"
 
 
-def altered(
-    before: Sequence[str], changed: Sequence[str], threads: set[threading.Thread] | None = None
-) -> list[str]:
-    """Lists the changes to the session before or during a wrong answer: they may be why it is wrong.
-
-    `threads` are those that were there before, if others should be told.
-    """
+def altered(before: Sequence[str], changed: Sequence[str]) -> list[str]:
+    """Lists the changes to the session before or during a wrong answer: they may be why it is wrong."""
     said = []
     if before:
-        were = "has been replaced. Restart the kernel to get the original back."
-        if len(before) > 1:
-            were = "have been replaced. Restart the kernel to get the originals back."
-        said.append(f"In this notebook, {listed(before)} {were}")
+        have, s = ("has", "") if len(before) == 1 else ("have", "s")
+        restart = f"Restart the kernel to get the original{s} back."
+        said.append(f"In this notebook, {listed(before)} {have} been replaced. {restart}")
     if changed:
         said.append(restored(changed))
-    dummy = threading._DummyThread  # what Python calls a thread that `threading` has not started
-    new = set(threading.enumerate()) - threads if threads is not None else set()
-    if any(not isinstance(one, dummy) for one in new):
-        said.append("Your function started a thread that is still running. Restart the kernel to end it.")
     return said
 
 
@@ -289,8 +276,7 @@ def shorten(error: BaseException, links: int = 0) -> None:
 
 def raised(error: BaseException) -> str:
     """Describes the error with its notes, and quotes the line of the learner's code that raised it."""
-    notes = traceback.TracebackException.from_exception(error).__notes__
-    said = [_last_line(error), *[str(note) for note in notes or ()][:3]]
+    said = [_last_line(error), *getattr(error, "__notes__", ())][:4]
     words = " · ".join(text if len(text) <= 300 else text[:300] + " …" for text in said)
     below = _below(error)
     if below is None:

@@ -1,6 +1,5 @@
 """The commands of a practice notebook: check, hint, reveal, progress, keep and mine. `panels` has their words."""
 
-from numbers import Real
 from typing import Any
 
 from glassformer import contents
@@ -10,7 +9,6 @@ from .attempt import INTERRUPTED, RIGHT, STUB, WRONG, Outcome, attempt
 from .catalogue import catalogue, find, of_chapter
 from .catalogue import prose as prose_of
 from .exercise import Exercise, Prose
-from .expect import describe
 from .record import Record
 from .showing import display, display_if_late
 from .source import CannotSaveError
@@ -28,7 +26,7 @@ def exercises() -> list[Exercise]:
     return [find(name) for name in catalogue()]
 
 
-def check(name: Any = "", function: Any = None, *, seconds: Any = SECONDS) -> Any:
+def check(name: Any = "", function: Any = None, *, seconds: float = SECONDS) -> Any:
     """Check your function for the exercise `name`, show the verdict, and return a function that works.
 
     The checks run in teaching order and stop at the first one that fails. Your function may raise, exit, loop forever,
@@ -45,32 +43,28 @@ def check(name: Any = "", function: Any = None, *, seconds: Any = SECONDS) -> An
         show(panels.unknown(name, "check"))
         return function
     exercise = find(prose.name)
-    try:
-        panel, is_right = _judged(exercise, function, seconds)
-    except KeyboardInterrupt:
-        outcome = Outcome(INTERRUPTED, 0, "the check was interrupted, so there is no verdict.")
-        panel, is_right = panels.verdict(exercise, outcome), False
-    except Exception as error:  # a mistake of ours must not stop the learner's notebook
-        said = f"`{prose.name}`: the checker itself failed ({type(error).__name__}). That is our mistake."
-        panel, is_right = Panel(said), False
-    show(panel)
-    return function if is_right else exercise.reference
-
-
-def _judged(exercise: Exercise, function: Any, seconds: Any) -> tuple[Panel, bool]:
-    """Returns the panel for an answer and whether it is right, and remembers the outcome."""
-    limit = float(seconds) if isinstance(seconds, Real) and not isinstance(seconds, bool) else 0.0
-    if not limit > 0:
-        return panels.no_limit(exercise, seconds), False
     if not callable(function):
-        return panels.not_a_function(exercise, function), False
-    outcome = attempt(exercise, function, limit, lambda late: display_if_late(panels.verdict(exercise, late)))
-    if outcome.status not in (STUB, INTERRUPTED):
-        _record.mark(exercise.name, "done" if outcome.status == RIGHT else "tried")
-    if outcome.status == RIGHT:
-        _accepted[exercise.name] = function, limit
-    foundations = _foundations(exercise.prose) if outcome.status == WRONG else []
-    return panels.verdict(exercise, outcome, foundations), outcome.status == RIGHT
+        show(panels.not_a_function(exercise, function))
+        return exercise.reference
+    try:
+        outcome = attempt(
+            exercise, function, seconds, lambda late: display_if_late(panels.verdict(exercise, late))
+        )
+        if outcome.status not in (STUB, INTERRUPTED):
+            _record.mark(exercise.name, "done" if outcome.status == RIGHT else "tried")
+        wrong = _wrong_foundations(exercise.prose) if outcome.status == WRONG else []
+        panel = panels.verdict(exercise, outcome, wrong)
+    except KeyboardInterrupt:
+        outcome = Outcome(INTERRUPTED, 0)
+        panel = panels.verdict(exercise, outcome)
+    except Exception as error:  # a mistake of ours must not stop the learner's notebook
+        show(panels.checker_failed(exercise, error))
+        return exercise.reference
+    show(panel)
+    if outcome.status != RIGHT:
+        return exercise.reference
+    _accepted[exercise.name] = function, seconds
+    return function
 
 
 def hint(name: Any = "") -> None:
@@ -130,25 +124,18 @@ def kept(function: Any, *, replace: bool) -> tuple[str, Panel]:
     """Saves a function as `keep` does; returns what happened, as in `own_file` or empty, and the panel that says so."""
     name = getattr(function, "__name__", None)
     if not callable(function) or not isinstance(name, str):
-        return "", Panel(f"`keep` expected your function, got {describe(function)}", mood="bad")
+        return "", panels.nothing_to_keep(function)
     if not any(function is one for one, _ in _accepted.values()):
-        books = str(getattr(function, "__module__", "")).startswith("glassformer.")
-        why = (
-            "This is the book's own function"
-            if books
-            else "`check` has not accepted it since this notebook was started"
-        )
-        advice = f"{why}. Save your own function with `keep` once it is right."
-        return "", Panel(f"`{name}` was not saved", [("", advice)])
+        return "", panels.not_accepted(function)
     try:
         saved = own_file.save(function, replace=replace)
         wrong = [] if saved.status == own_file.DIFFERENT else _wrong_in_file(function)
         return saved.status, panels.saved(name, saved, wrong)
     except CannotSaveError as error:
-        why = str(error)
+        return "", panels.not_saved(name, str(error))
     except OSError as error:
         why = f"The file could not be written: {error.strerror or type(error).__name__}."
-    return "", Panel(f"`{name}` was not saved", [("", why)], mood="bad")
+        return "", panels.not_saved(name, why)
 
 
 def mine(name: Any = "") -> Any:
@@ -164,31 +151,24 @@ def mine(name: Any = "") -> Any:
 
 def own_or_the_books(exercise: Exercise) -> tuple[Any, str]:
     """Returns the reader's function for an exercise, or else the book's, and says in words which one it is and why."""
-    name, file = exercise.reference.__name__, panels.FILE
     try:
-        function = getattr(own_file.load(), name, None)
+        function = getattr(own_file.load(), exercise.reference.__name__, None)
     except CannotSaveError as error:
-        return exercise.reference, f"the book's, because {file} cannot be imported. {error}"
-    imported = (getattr(function, "__module__", None) or "").startswith(
-        "glassformer."
-    )  # by code that was saved
-    if callable(function) and not imported:
-        return function, f"yours, from {file}"
-    return exercise.reference, f"the book's, until you `keep` yours in {file}"
+        return exercise.reference, f"the book's, because {panels.FILE} cannot be imported. {error}"
+    where = getattr(function, "__module__", None) or ""  # code that was saved may import the book's
+    if callable(function) and not where.startswith("glassformer."):
+        return function, f"yours, from {panels.FILE}"
+    return exercise.reference, f"the book's, until you `keep` yours in {panels.FILE}"
 
 
-def _foundations(prose: Prose) -> list[str]:
-    """Lists the reader's own functions that this exercise builds on and that are wrong: they may be the cause."""
-    said = []
-    for name in prose.builds_on:
-        exercise = find(name)
+def _wrong_foundations(prose: Prose) -> list[tuple[Exercise, str]]:
+    """Lists the exercises that one builds on to which the reader's own function is wrong: it may be the cause."""
+    found = []
+    for exercise in map(find, prose.builds_on):
         function, whose = own_or_the_books(exercise)
         if function is not exercise.reference and attempt(exercise, function, SECONDS).status != RIGHT:
-            called = exercise.reference.__name__
-            said.append(
-                f'It builds on `{called}` ({whose}), which is not right. Try `check("{name}", {called})`.'
-            )
-    return said
+            found.append((exercise, whose))
+    return found
 
 
 def _wrong_in_file(function: Any) -> list[tuple[str, str]]:

@@ -28,15 +28,21 @@ from .verdict import Panel, Table
 FILE = f"{own_file.MODULE}.py"
 
 
-def verdict(exercise: Exercise, outcome: Outcome, foundations: Sequence[str] = ()) -> Panel:
-    """Returns the verdict on an answer. `foundations` are sentences on other functions that may be the cause."""
+def verdict(
+    exercise: Exercise, outcome: Outcome, wrong_foundations: Sequence[tuple[Exercise, str]] = ()
+) -> Panel:
+    """Returns the verdict on an answer.
+
+    `wrong_foundations` are the exercises to which the reader's function is wrong, and where it is from: it may be the
+    cause.
+    """
     name, total, prose = exercise.name, len(exercise.checks), exercise.prose
     until = f'Until it is right, this notebook uses the book\'s version. Stuck? `hint("{name}")`'
     if outcome.status == STUB:
         lines = [("", outcome.message), ("", until)]
         return Panel(f"`{name}`: not attempted yet ({prose.stars}, about {prose.minutes} min)", lines)
     if outcome.status == INTERRUPTED:
-        return Panel(f"`{name}`: {outcome.message}")
+        return Panel(f"`{name}`: the check was interrupted, so there is no verdict.")
     titles = [check.title for check in exercise.checks]
     lines = [("✓", title) for title in titles[: outcome.passed]]
     if outcome.status == RIGHT:
@@ -47,7 +53,11 @@ def verdict(exercise: Exercise, outcome: Outcome, foundations: Sequence[str] = (
     left = total - outcome.passed - (not outcome.under)
     if left:
         lines.append(("·", "1 more check follows" if left == 1 else f"{left} more checks follow"))
-    lines += [("", sentence) for sentence in (*foundations, until)]
+    for other, whose in wrong_foundations:
+        called = other.reference.__name__
+        advice = f'Try `check("{other.name}", {called})`.'
+        lines.append(("", f"It builds on `{called}` ({whose}), which is not right. {advice}"))
+    lines.append(("", until))
     return Panel(f"`{name}`: not yet, {outcome.passed} of {total} checks pass", lines, mood="bad")
 
 
@@ -84,11 +94,10 @@ def not_a_function(exercise: Exercise, value: Any) -> Panel:
     return Panel(said, [("", advice)], mood="bad")
 
 
-def no_limit(exercise: Exercise, seconds: Any) -> Panel:
-    """Says that the time limit is none."""
-    advice = "It limits the time for all checks together; leave it out to get the usual limit."
-    said = f"`{exercise.name}`: `seconds` should be a number above 0, got {describe(seconds)}"
-    return Panel(said, [("", advice)], mood="bad")
+def checker_failed(exercise: Exercise, error: Exception) -> Panel:
+    """Says that a mistake of ours stopped the check."""
+    kind = type(error).__name__
+    return Panel(f"`{exercise.name}`: the checker itself failed ({kind}). That is our mistake.")
 
 
 def hints(prose: Prose) -> list[Panel]:
@@ -143,6 +152,25 @@ def no_exercises(chapter: Any) -> Panel:
     which = f'"{chapter[:60]}"' if isinstance(chapter, str) else describe(chapter)
     advice = "`progress()` lists all exercises."
     return Panel(f"There are no exercises for chapter {which}", [("", advice)], mood="bad")
+
+
+def nothing_to_keep(value: Any) -> Panel:
+    """Says that `keep` was given something else than a function."""
+    return Panel(f"`keep` expected your function, got {describe(value)}", mood="bad")
+
+
+def not_accepted(function: Any) -> Panel:
+    """Says that `keep` was given a function that `check` has not accepted."""
+    why = "`check` has not accepted it since this notebook was started"
+    if str(getattr(function, "__module__", "")).startswith("glassformer."):
+        why = "This is the book's own function"
+    advice = f"{why}. Save your own function with `keep` once it is right."
+    return Panel(f"`{function.__name__}` was not saved", [("", advice)])
+
+
+def not_saved(name: str, why: str) -> Panel:
+    """Says why a function could not be saved."""
+    return Panel(f"`{name}` was not saved", [("", why)], mood="bad")
 
 
 def saved(name: str, outcome: own_file.Saved, wrong: Sequence[tuple[str, str]]) -> Panel:

@@ -28,7 +28,7 @@ def as_it_was() -> Iterator[list[str]]:
     warnings and of printing are restored without being listed, because changing them is no mistake.
     """
     changed: list[str] = []
-    with warnings.catch_warnings(), np.errstate(), np.printoptions(), _bounded_recursion():
+    with warnings.catch_warnings(), np.errstate(), np.printoptions():
         states = [(state, _seen(state)) for state in STATES]
         functions = functions_now()
         modules = set(sys.modules)
@@ -44,23 +44,6 @@ def as_it_was() -> Iterator[list[str]]:
                         changed.append(state.name)
                     with contextlib.suppress(Exception):
                         state.put(was)
-
-
-# The largest recursion limit of a learner's code. A deeper recursion without end fills the memory before time is up.
-DEEPEST = 10_000
-
-
-@contextlib.contextmanager
-def _bounded_recursion() -> Iterator[None]:
-    """Bounds the recursion limit in the `with` block."""
-    put, was = sys.setrecursionlimit, sys.getrecursionlimit()
-    sys.setrecursionlimit = lambda limit: put(min(limit, DEEPEST))
-    put(min(was, DEEPEST))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit = put
-        put(was)
 
 
 def functions_now() -> dict[str, dict[str, Any]]:
