@@ -33,38 +33,17 @@ def test_what_is_left_out_is_derived():
     assert config.n_decoder_layers is None
 
 
-def test_an_encoder_decoder_has_as_many_blocks_on_both_sides_unless_said():
+def test_what_is_given_stays():
+    config = tiny(n_heads=4, n_kv_heads=2, d_head=3, d_ff=5, attention_scale=1.0)
+    assert (config.n_kv_heads, config.d_head, config.d_ff, config.attention_scale) == (2, 3, 5, 1.0)
+    assert tiny(n_heads=3, d_head=4).d_head == 4  # heads need not divide the width then
     assert tiny(family="encoder-decoder").n_decoder_layers == 2
     assert tiny(family="encoder-decoder", n_decoder_layers=5).n_decoder_layers == 5
 
 
-def test_what_is_given_stays():
-    config = tiny(n_heads=4, n_kv_heads=2, d_head=3, d_ff=5, attention_scale=1.0)
-    assert (config.n_kv_heads, config.d_head, config.d_ff, config.attention_scale) == (2, 3, 5, 1.0)
-
-
-def test_heads_need_not_divide_the_width_when_their_own_is_given():
-    assert tiny(n_heads=3, d_head=4).d_head == 4
-
-
-@pytest.mark.parametrize(
-    ("feedforward", "gated"),
-    [
-        ("relu", False),
-        ("gelu", False),
-        ("gelu_tanh", False),
-        ("swiglu", True),
-        ("geglu", True),
-        ("geglu_tanh", True),
-    ],
-)
-def test_which_feedforwards_have_a_gate(feedforward, gated):
-    assert tiny(feedforward=feedforward).gated is gated
-
-
-def test_a_config_does_not_change():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        tiny().d_model = 16
+def test_which_feedforwards_have_a_gate():
+    gated = {name for name in choices.FEEDFORWARDS if tiny(feedforward=name).gated}
+    assert gated == {"swiglu", "geglu", "geglu_tanh"}
 
 
 def test_equal_configs_are_equal_and_have_one_hash():
@@ -133,6 +112,8 @@ def test_replace_leaves_the_original_alone_and_accepts_none():
     config = tiny(d_ff=20)
     assert config.replace(d_ff=None).d_ff == 32
     assert config.d_ff == 20
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.d_model = 16
 
 
 def test_replace_holds_the_result_to_the_rules():
@@ -280,7 +261,7 @@ def without(name):
 NOT_A_CONFIG = [
     ("d_model: 8", "text is not JSON: Expecting value: line 1 column 1 (char 0)"),
     ("[1, 2]", "text must be a JSON object of fields, not [1, 2]"),
-    ("null", "text must be a JSON object of fields, not None"),
+    (42, "text must be a string of JSON, not int"),
     (without("d_model"), "ModelConfig needs the field 'd_model'"),
     (json.dumps(TINY | {"n_layer": 2}), "ModelConfig has no field 'n_layer'; did you mean 'n_layers'?"),
     (json.dumps(TINY | {"norm_eps": 0}), "norm_eps=0 must be positive and finite"),
@@ -294,14 +275,8 @@ NOT_A_CONFIG = [
 @pytest.mark.usefixtures("as_readers_run_it")
 @pytest.mark.parametrize(("text", "message"), NOT_A_CONFIG, ids=lambda value: str(value)[:40])
 def test_what_is_no_config_is_refused(text, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+    with pytest.raises((ValueError, TypeError), match=f"^{re.escape(message)}$"):
         ModelConfig.from_json(text)
-
-
-@pytest.mark.usefixtures("as_readers_run_it")
-def test_what_is_no_text_is_no_config():
-    with pytest.raises(TypeError, match=r"^text must be a string of JSON, not int$"):
-        ModelConfig.from_json(42)
 
 
 @pytest.mark.parametrize(
@@ -411,16 +386,6 @@ def test_counts_worked_by_hand(name):
     assert count.total == sum(expected.values())
 
 
-def test_a_single_key_head_is_written_without_its_number():
-    count = tiny(n_heads=4, n_kv_heads=1, attention_bias="none").parameter_count()
-    assert str(part_of(count, "attention")) == "2 × (2D² + 2D·K)"
-    assert count["attention"] == 2 * (2 * 64 + 2 * 8 * 2)
-
-
-def part_of(count, name):
-    return next(part for part in count.parts if part.name == name)
-
-
 def test_an_absent_part_is_named_with_those_there_are():
     count = tiny().parameter_count()
     with pytest.raises(
@@ -486,6 +451,10 @@ V = vocab_size = 50,257, T = context_length = 1,024, D = d_model = 768, F = d_ff
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
+        (
+            {"n_heads": 4, "n_kv_heads": 1, "attention_bias": "none"},
+            "one decoder block: 10D² + 2D·K + 9D = 744",
+        ),
         ({}, "one decoder block: 12D² + 13D = 872"),
         ({"attention_bias": "none"}, "one decoder block: 12D² + 9D = 840"),
         ({"d_ff": 12}, "one decoder block: 4D² + 2D·F + 9D + F = 532"),
@@ -496,19 +465,11 @@ def test_a_block_in_one_formula(fields, line):
     assert line in str(tiny(**fields).parameter_count()).splitlines()
 
 
-@pytest.mark.parametrize(
-    ("positions", "note"),
-    [
-        ("none", "none"),
-        ("sinusoidal", "sinusoidal: computed, not learned"),
-        ("rope", "rope: computed, not learned"),
-        ("alibi", "alibi: computed, not learned"),
-    ],
-)
-def test_positions_that_are_not_learned_say_so(positions, note):
+@pytest.mark.parametrize("positions", ["sinusoidal", "rope", "alibi"])
+def test_positions_that_are_not_learned_say_so(positions):
     count = tiny(positions=positions).parameter_count()
-    assert count["positions"] == 0
-    assert str(part_of(count, "positions")) == note
+    assert f"\npositions        {positions}: computed, not learned " in str(count)
+    assert count["positions"] == tiny(positions="none").parameter_count()["positions"] == 0
 
 
 def test_a_formula_is_spelled_and_evaluated():

@@ -45,29 +45,17 @@ def test_by_hand(form, options, text):
     assert (pair.source, pair.target) == (text, "1984-11-23")
 
 
-@pytest.mark.parametrize(
-    ("day", "ordinal", "word"),
-    [
-        (1, "1st", "first"),
-        (2, "2nd", "second"),
-        (3, "3rd", "third"),
-        (4, "4th", "fourth"),
-        (10, "10th", "tenth"),
-        (11, "11th", "eleventh"),
-        (12, "12th", "twelfth"),
-        (13, "13th", "thirteenth"),
-        (19, "19th", "nineteenth"),
-        (20, "20th", "twentieth"),
-        (21, "21st", "twenty-first"),
-        (22, "22nd", "twenty-second"),
-        (23, "23rd", "twenty-third"),
-        (29, "29th", "twenty-ninth"),
-        (30, "30th", "thirtieth"),
-        (31, "31st", "thirty-first"),
-    ],
-)
-def test_the_days_of_a_month(day, ordinal, word):
-    day = date(2001, 1, day)
+ORDINALS = """
+1st first, 2nd second, 3rd third, 4th fourth, 10th tenth, 11th eleventh, 12th twelfth, 13th thirteenth, 19th nineteenth,
+20th twentieth, 21st twenty-first, 22nd twenty-second, 23rd twenty-third, 29th twenty-ninth, 30th thirtieth,
+31st thirty-first
+"""
+
+
+@pytest.mark.parametrize("said", ORDINALS.split(","), ids=str.strip)
+def test_the_days_of_a_month(said):
+    ordinal, word = said.split()
+    day = date(2001, 1, int(ordinal[:-2]))
     assert write_date(day, "{day_th} {month} {year}").source == f"{ordinal} January 2001"
     assert write_date(day, "{month} the {day_word}, {year}").source == f"January the {word}, 2001"
 
@@ -120,11 +108,8 @@ def test_the_order_tells_nothing_of_the_day(pairs):
 
 
 def test_where_the_parts_are(pairs):
-    assert {part: "1984-11-23"[place] for part, place in TARGET_PLACES.items()} == {
-        "year": "1984",
-        "month": "11",
-        "day": "23",
-    }
+    parts = {part: "1984-11-23"[place] for part, place in TARGET_PLACES.items()}
+    assert parts == {"year": "1984", "month": "11", "day": "23"}
     for form in FORMS:
         for options in ({}, {"short": True}, {"small": True}):
             pair = write_date(DAY, form, **options)

@@ -43,20 +43,16 @@ LONGEST = 2000  # characters of a message
 class Commands(TyperGroup):
     """The commands, behind one guard: a command that cannot be carried out prints one line and exits with status 2."""
 
-    def main(
-        self, args: Sequence[str] | None = None, *names: Any, standalone_mode: bool = True, **options: Any
-    ) -> Any:
+    def main(self, args: Sequence[str] | None = None, *names: Any, **options: Any) -> Any:
         """Runs the command that the arguments name, and flushes everything that it printed."""
         typed = sys.argv[1:] if args is None else list(args)
         if isinstance(
             sys.stdout, io.TextIOWrapper
         ):  # a code page of Windows has no ─ and no √: print a ? instead
             sys.stdout.reconfigure(errors="replace")
-        if not standalone_mode:
-            return super().main(typed, *names, standalone_mode=False, **options)
         try:
             # Without arguments, show the help.
-            status = super().main(typed or ["--help"], *names, standalone_mode=False, **options)
+            status = super().main(typed or ["--help"], *names, **options | {"standalone_mode": False})
             sys.stdout.flush()
             sys.exit(status or 0)
         except BrokenPipeError:  # the reader of the output has stopped reading
@@ -202,18 +198,15 @@ def trace(
             f"--length {length} must be at least 1 and at most context_length={config.context_length}"
         )
     n_blocks = config.n_layers + (config.n_decoder_layers or 0)
-    n_bytes = 4 * config.parameter_count().total
-    if n_bytes > BYTES_AT_MOST:
-        raise ValueError(
-            f"{model} has {(n_bytes + 2**29) // 2**30:,} GiB of weights in float32, too much for this "
-            "command to build: --layers 1 shows one block"
-        )
-    n_bytes = 4 * n_blocks * config.n_heads * length**2
-    if n_bytes > BYTES_AT_MOST:
-        raise ValueError(
-            f"with --length {length}, the attention weights of {model} need {(n_bytes + 2**29) // 2**30:,} GiB in "
-            "float32, too much for this command, which stores them all: --layers 1 shows one block"
-        )
+    for what, n_numbers in (
+        (f"{model} has", config.parameter_count().total),
+        (f"with --length {length}, the attention of {model} has", n_blocks * config.n_heads * length**2),
+    ):
+        if 4 * n_numbers > BYTES_AT_MOST:
+            raise ValueError(
+                f"{what} {(4 * n_numbers + 2**29) // 2**30:,} GiB of weights in float32, too much for this command, "
+                "which keeps them all: --layers 1 shows one block"
+            )
     ids = np.arange(length)[None] % config.vocab_size
     inputs = {"source": ids} if config.family == "encoder-decoder" else {}
     if room is Room.nn:
@@ -508,15 +501,7 @@ def train(
             )
         if config.family != "encoder":
             prompt = "" if begins == "\n" else f" --prompt {shlex.quote(begins)}"
-            line = f"to generate text: python -m glassformer generate {shipped.as_typed(folder)}{prompt}"
-            if _is_shown_as_it_is(line):  # or another command would be printed
-                _show(line)
-
-
-def _is_shown_as_it_is(line: str) -> bool:
-    """Returns whether the output has every character of a line, and no terminal obeys or hides one."""
-    encoding = sys.stdout.encoding or "utf-8"
-    return line.isprintable() and line.encode(encoding, "replace").decode(encoding) == line
+            _show(f"to generate text: python -m glassformer generate {shipped.as_typed(folder)}{prompt}")
 
 
 def _first_prompt(content: str, tokenizer: Any, task: Any) -> str:
@@ -525,8 +510,7 @@ def _first_prompt(content: str, tokenizer: Any, task: Any) -> str:
         return tokenizer.decode(sources[0])
     if "\n" in content:
         return "\n"
-    printable = (letter for letter in content if letter.isprintable() and letter != " ")
-    return next(printable, " " if " " in content else content[0])
+    return next((letter for letter in content if letter.isprintable() and letter != " "), content[0])
 
 
 def _keep(chosen: Recipe, kept: Path) -> None:

@@ -349,7 +349,7 @@ def test_whatever_the_code_leaves_the_answer_comes_and_the_readers_files_stay(pa
 
 def test_what_code_wrote_is_there_for_the_next_request_and_names_that_lead_out_are_not_written(page, folder):
     page.files = dict.fromkeys(("../../x.py", "/tmp/glassformer-no.py", "..", "", "\0.py", "a/../c.py"), "1")
-    page.files |= {f"{'d/' * 60}x.py": "1", "n" * 300 + ".py": "1", "l.json": "x" * 10**7}
+    page.files |= {"n" * 300 + ".py": "1"}
     page.files |= {"a/b.json": "2", "half.json": "\ud83d"}
     page.ask(
         "from pathlib import Path\nPath('a/b.json').read_text(), len([*Path('.').rglob('*.*')])", do="try"

@@ -257,24 +257,23 @@ class Desk:
         self._enter()
         for path in list(self._paths()):
             _remove(path)
-        room = _Room()
         for name, text in files.items():
-            data = text.encode(errors="surrogatepass")
-            if room.takes(name, len(data)):
-                self._write(name, data)
+            self._write(name, text)
         # The file may be another one now, and Python would compare only its size and the second of its last change.
         sys.modules.pop(own_file.MODULE, None)
         shutil.rmtree(self._folder / "__pycache__", ignore_errors=True)
         importlib.invalidate_caches()
 
-    def _write(self, name: str, data: bytes) -> None:
+    def _write(self, name: str, text: str) -> None:
         """Writes a file, unless its name leads out of the folder or cannot be used."""
         path = self._folder / name
-        with contextlib.suppress(OSError, RuntimeError):  # an old Python's RuntimeError: a link to itself
-            if path.parent.resolve().is_relative_to(self._folder.resolve()):
+        # An old Python's RuntimeError: a link to itself
+        with contextlib.suppress(OSError, RuntimeError, ValueError):
+            inside = path.parent.resolve().is_relative_to(self._folder.resolve())
+            if inside and path.suffix in SUFFIXES:
                 _remove(path)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
+                path.write_bytes(text.encode(errors="surrogatepass"))
 
     def _put_back(self) -> None:
         """Writes the reader's file, its earlier versions and the record again where the reader's code removed them.
@@ -285,20 +284,24 @@ class Desk:
             self._enter()
         for name, text in self._told.items():
             if _OWN.fullmatch(name) and not os.path.isfile(self._folder / name):
-                self._write(name, text.encode(errors="surrogatepass"))
+                self._write(name, text)
 
     def _files(self) -> dict[str, str]:
         """Returns the reader's file, earlier versions of it, the record of progress, and what the reader's code wrote.
 
-        Afterwards `_left` names what cannot be kept.
+        What their code writes is limited, and what is their own is not. Afterwards `_left` names what cannot be kept.
         """
-        files, self._left, room = {}, [], _Room()
+        files, self._left, n_files, n_bytes = {}, [], MOST_FILES, MOST_BYTES
         for path in self._paths():
             name = path.relative_to(self._folder).as_posix()
+            is_own = _OWN.fullmatch(name) is not None
+            can = name.isprintable() and name.count("/") <= DEEPEST and n_files > 0
             with contextlib.suppress(OSError, ValueError):
                 found = path.lstat()
-                if stat.S_ISREG(found.st_mode) and room.takes(name, found.st_size):
+                if stat.S_ISREG(found.st_mode) and (is_own or (can and found.st_size <= n_bytes)):
                     files[name] = path.read_bytes().decode()
+                    if not is_own:
+                        n_files, n_bytes = n_files - 1, n_bytes - found.st_size
                     continue
             shown = "".join(one if one.isprintable() and one != "`" else "?" for one in name)
             self._left.append(f"`{shown[:60]}`")
@@ -322,23 +325,6 @@ _ACTS: dict[str, Callable[[Desk, Mapping[str, Any]], dict[str, Any] | None]] = {
     "built": Desk._built,
     "start": Desk._start,
 }
-
-
-class _Room:
-    """The room that a page has for files: the reader's own always fit, those that their code writes up to a limit."""
-
-    def __init__(self) -> None:
-        self.files, self.bytes = MOST_FILES, MOST_BYTES
-
-    def takes(self, name: str, size: int) -> bool:
-        """Returns whether a file of that size fits, and if so, takes the room that it needs."""
-        can = Path(name).suffix in SUFFIXES and name.isprintable() and name.count("/") <= DEEPEST
-        if not can or size > MOST_BYTES or _OWN.fullmatch(name):
-            return can and size <= MOST_BYTES
-        fits = self.files > 0 and size <= self.bytes
-        if fits:
-            self.files, self.bytes = self.files - 1, self.bytes - size
-        return fits
 
 
 class _Output(io.TextIOBase):
