@@ -37,6 +37,14 @@ CHOICES = {
     "head": HEADS,
 }
 
+OF_ONE_FAMILY = (
+    ("n_decoder_layers", "encoder-decoder", "with a single stack, n_layers is its depth"),
+    ("sliding_window", "decoder", "a window covers the positions just before a query"),
+    ("n_segments", "encoder", "generated text belongs to no segment"),
+    ("pooler", "encoder", "the first position of a causal stack sees only itself"),
+)
+"""Fields that only one family may have, and why."""
+
 if TYPE_CHECKING:
     T = TypeVar("T")
 
@@ -149,11 +157,6 @@ class ModelConfig:
         if self.family == "encoder-decoder":
             self._derive("n_decoder_layers", self.n_layers)
             self._whole("n_decoder_layers")
-        elif self.n_decoder_layers is not None:
-            raise ValueError(
-                f'n_decoder_layers={self.n_decoder_layers} needs family="encoder-decoder", not {self.family!r}: '
-                "with a single stack, n_layers is its depth"
-            )
         self._derive("n_kv_heads", self.n_heads)
         self._whole("n_kv_heads")
         checks.divisible("n_heads", self.n_heads, "n_kv_heads", self.n_kv_heads)
@@ -210,21 +213,10 @@ class ModelConfig:
     def _check_what_families_have(self) -> None:
         if self.sliding_window is not None:
             self._whole("sliding_window")
-            if self.family != "decoder":
-                raise ValueError(
-                    f'sliding_window={self.sliding_window} needs family="decoder", not {self.family!r}: '
-                    "a window covers the positions just before a query"
-                )
-        if self.n_segments and self.family != "encoder":
-            raise ValueError(
-                f'n_segments={self.n_segments} needs family="encoder", not {self.family!r}: '
-                "generated text belongs to no segment"
-            )
-        if self.pooler and self.family != "encoder":
-            raise ValueError(
-                f'pooler=True needs family="encoder", not {self.family!r}: '
-                "the first position of a causal stack sees only itself"
-            )
+        for name, family, why in OF_ONE_FAMILY:
+            value = getattr(self, name)
+            if value != self.__dataclass_fields__[name].default and self.family != family:
+                raise ValueError(f'{name}={value} needs family="{family}", not {self.family!r}: {why}')
         if self.head == "none":
             for name, absent in (("head_bias", False), ("head_transform", False), ("head_scale", 1.0)):
                 if getattr(self, name) != absent:

@@ -170,23 +170,31 @@ class NextToken(_Task):
             ValueError: `step` is negative, `rank` is not within 0..world-1, or `world` does not divide the
             batch.
         """
+        # The whole batch is made first and then divided, so that it is the same for any number of processes.
         rows = self._share(step, rank, world)
-        inputs, targets = inputs_and_targets(self._windows(step)[rows])
-        return {"ids": inputs.astype(np.int64)}, targets.astype(np.int64)
+        ids, targets = self._asked(self._windows(step), MASKS, step)
+        return {"ids": ids[rows]}, targets[rows]
 
     def validation(self) -> Iterator[Batch]:
         """Yields the validation part, every target once, in windows that do not overlap; the last is shorter."""
-        return self._asked(self.held_out, VALIDATION)
+        return self._evaluated(self.held_out, VALIDATION)
 
     def test(self) -> Iterator[Batch]:
         """Yields the test part in the same way; nothing if no part of the text was kept for it."""
-        return self._asked(self.for_test, TEST)
+        return self._evaluated(self.for_test, TEST)
 
-    def _asked(self, part: Integer[np.ndarray, " N"], use: int) -> Iterator[Batch]:
+    def _evaluated(self, part: Integer[np.ndarray, " N"], use: int) -> Iterator[Batch]:
         """Yields a held-out part in batches of inputs and targets; `use` says what the random numbers are for."""
-        for windows in self._side_by_side(part):
-            inputs, targets = inputs_and_targets(windows)
-            yield {"ids": inputs.astype(np.int64)}, targets.astype(np.int64)
+        for i, windows in enumerate(self._side_by_side(part)):
+            ids, targets = self._asked(windows, use, i)
+            yield {"ids": ids}, targets
+
+    def _asked(
+        self, windows: Integer[np.ndarray, "B _"], use: int, number: int
+    ) -> tuple[Int64[np.ndarray, "B T"], Int64[np.ndarray, "B T"]]:
+        """Returns what is read and what is asked in these windows; a task may draw from its seed, use and number."""
+        inputs, targets = inputs_and_targets(windows)
+        return inputs.astype(np.int64), targets.astype(np.int64)
 
     def _side_by_side(self, part: Integer[np.ndarray, " N"]) -> Iterator[Integer[np.ndarray, "B _"]]:
         """Yields a part from its beginning in batches of windows, then the remainder."""
@@ -246,27 +254,11 @@ class MaskedToken(NextToken):
     def _made_of(self) -> Iterable[Any]:
         return *super()._made_of(), self.mask_id, self.share
 
-    def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
-        """Returns the inputs (B, T), as `model(**inputs)` takes them, and the targets (B, T) of step 0, 1, ….
-
-        Raises:
-            ValueError: `step` is negative, `rank` is not within 0..world-1, or `world` does not divide the
-            batch.
-        """
-        rows = self._share(step, rank, world)
-        # Mask the whole batch first and then divide it, so that it is the same for any number of processes.
-        ids, targets = self._cover(self._windows(step), np.random.default_rng((self.seed, MASKS, step)))
-        return {"ids": ids[rows]}, targets[rows]
-
-    def _asked(self, part: Integer[np.ndarray, " N"], use: int) -> Iterator[Batch]:
-        for i, windows in enumerate(self._side_by_side(part)):
-            ids, targets = self._cover(windows, np.random.default_rng((self.seed, use, i)))
-            yield {"ids": ids}, targets
-
-    def _cover(
-        self, ids: Integer[np.ndarray, "B T"], generator: np.random.Generator
+    def _asked(
+        self, windows: Integer[np.ndarray, "B T"], use: int, number: int
     ) -> tuple[Int64[np.ndarray, "B T"], Int64[np.ndarray, "B T"]]:
         """Returns the ids with the chosen ones masked, replaced or kept, and the original ids as targets."""
+        ids, generator = windows, np.random.default_rng((self.seed, use, number))
         n_chosen = max(1, round(self.share * ids.shape[1]))
         # Put the positions in random order and choose the first few, the same number in each row
         chosen = generator.random(ids.shape).argsort(axis=1).argsort(axis=1) < n_chosen

@@ -34,7 +34,7 @@ def test_every_window_once_an_epoch_in_a_new_order_and_place(kind):
         made = NextToken(PLACES, 16, 5, 3)
     else:
         made = MaskedToken(PLACES, 16, 5, 3, mask_id=1000)
-        made._cover = lambda windows, generator: (windows, windows)
+        made._asked = lambda windows, use, number: (windows, windows)
     n = made.epochs.n
     assert n == (900 // 16 - 1 if kind == "next" else 901 // 16 - 1)
     rows = rows_of(made, range(2 * n))  # ten epochs

@@ -195,25 +195,24 @@ def _spans(sentence: str) -> Iterator[Span]:
         yield Span(sentence)
         return
     for i, part in enumerate(parts):
-        found = [Span(part, code=True)] if i % 2 else _linked(_with_chapters(part))
+        found = [Span(part, code=True)] if i % 2 else _linked(part)
         yield from (span for span in found if span.text)
 
 
 def _linked(words: str) -> Iterator[Span]:
+    """Yields words in spans: links as they are, and in the book's notebooks also to chapters that are mentioned."""
     at = 0
     for link in _LINK.finditer(words):
-        yield from (Span(words[at : link.start()]), Span(link[1], link=link[2]))
+        yield from (*_with_chapters(words[at : link.start()]), Span(link[1], link=link[2]))
         at = link.end()
-    yield Span(words[at:])
+    yield from _with_chapters(words[at:])
 
 
-def _with_chapters(words: str) -> str:
-    """Returns words with links to the chapters that they mention, if they are shown in one of the book's notebooks."""
+def _with_chapters(words: str) -> Iterator[Span]:
     up = {"notebooks": "", "exercises": "../"}.get(Path.cwd().name)
-    if up is None:
-        return words
-    pieces, at = [], 0
-    for link in _LINK.finditer(words):
-        pieces += [mentions.linked(words[at : link.start()], lambda page: f"{up}{page.name}.ipynb"), link[0]]
-        at = link.end()
-    return "".join([*pieces, mentions.linked(words[at:], lambda page: f"{up}{page.name}.ipynb")])
+    if up is not None:
+        words = mentions.linked(words, lambda chapter: f"{up}{chapter.name}.ipynb")
+    text, *links = _LINK.split(words)  # in turn words, and the two parts of a link
+    yield Span(text)
+    for said, to, text in zip(links[::3], links[1::3], links[2::3], strict=True):
+        yield from (Span(said, link=to), Span(text))
