@@ -111,7 +111,7 @@ def test_files_that_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "reads",
-    [read_json, read_text, model_files.load, checkpoints.load, checkpoints.check_place, huggingface.load],
+    [read_json, read_text, model_files.load, checkpoints.load, huggingface.load],
 )
 def test_a_web_address_is_no_path_unless_something_here_is_named_so(tmp_path, monkeypatch, reads):
     monkeypatch.chdir(tmp_path)

@@ -343,23 +343,6 @@ def weights_in(place: Traversable, files: dict[str, bytes], name: str) -> Arrays
     return arrays
 
 
-def check_place(folder: str | os.PathLike) -> None:
-    """Checks that nothing in a run's folder is in the way of its checkpoints.
-
-    Raises:
-        ValueError: something has the name of a checkpoint, or of one that is being written, but is not a folder.
-        FileNotFoundError: it is a web address.
-    """
-    no_address(folder)
-    for start in (STEP, UNFINISHED):
-        for path in sorted(Path(folder).glob(f"{start}*")):
-            named = start == UNFINISHED or path.name.removeprefix(start).isdecimal()
-            if named and (not path.is_dir() or path.is_symlink()):
-                raise ValueError(
-                    f"{path} is in the way of checkpoints, whose folders have such names: move it away"
-                )
-
-
 def _steps(folder: Path) -> list[tuple[int, Path]]:
     """Returns the checkpoints within a folder, in order."""
     numbers = [(path.name.removeprefix(STEP), path) for path in folder.glob(f"{STEP}*") if path.is_dir()]

@@ -25,7 +25,7 @@ from glassformer.checkpoints import (
     save,
 )
 
-from .small import model_config, trainer
+from .small import model_config
 
 
 def checkpoint(step, **changes):
@@ -357,22 +357,3 @@ def test_bad_arguments(tmp_path):
         save(tmp_path, checkpoint(1))
     with pytest.raises(ValueError, match="keep=0 must be at least 1"):
         save(tmp_path, checkpoint(2), keep=0)
-
-
-@pytest.mark.parametrize("name", ["step-00000005", ".unfinished-x"])
-@pytest.mark.parametrize("kind", ["a file", "a link to a folder", "a link to nothing"])
-def test_what_is_in_the_way_of_checkpoints_is_found_before_the_first_step(tmp_path, name, kind):
-    run = tmp_path / "run"
-    run.mkdir()
-    (tmp_path / "elsewhere").mkdir()
-    if kind == "a file":
-        (run / name).write_bytes(b"mine")
-    else:
-        (run / name).symlink_to(tmp_path / ("elsewhere" if "folder" in kind else "nowhere"))
-    with pytest.raises(
-        ValueError, match=f"{name} is in the way of checkpoints, whose folders have such names"
-    ):
-        trainer(folder=run)
-    assert os.path.lexists(run / name)
-    (run / name).unlink()
-    assert len(trainer(folder=run).run()) == 8

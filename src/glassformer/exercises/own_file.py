@@ -231,7 +231,7 @@ class _Change:
 
     def _there(self, piece: Piece, taken: Taken) -> bool:
         """Returns whether the file already defines this piece; if the code differs, plans to replace it."""
-        wanted = _parsed(piece)
+        (wanted,) = ast.parse(piece.code).body
         node = self._definition_of(piece.name)
         if node is None:
             return False
@@ -255,7 +255,7 @@ class _Change:
             first < (one.end_lineno or 0) and first_line(one) <= last for one in self.body if one is not node
         ):
             raise CannotSaveError(f"`{piece.name}` shares line {first + 1} of {MODULE}.py with other code.")
-        here = _plain("".join(self.lines[first:last]))
+        here = "".join(self.lines[first:last]).replace("\r\n", "\n").replace("\r", "\n")
         self.edits.append((first, last, piece.code + "\n" * here.endswith("\n")))
         diff = difflib.unified_diff(
             here.splitlines(), piece.code.splitlines(), f"{MODULE}.py", "here", lineterm=""
@@ -283,12 +283,10 @@ class _Change:
 
     def _clash(self, name: str) -> CannotSaveError:
         """Returns the error for a name that already means something else in the file."""
+        line = next((one.lineno for one in self.body if self._binds(one, name)), 1)
         return CannotSaveError(
-            f"`{name}` means something else in {MODULE}.py (line {self._line_of(name)}). Rename one of the two."
+            f"`{name}` means something else in {MODULE}.py (line {line}). Rename one of the two."
         )
-
-    def _line_of(self, name: str) -> int:
-        return next((one.lineno for one in self.body if self._binds(one, name)), 1)
 
     def _binds(self, node: ast.stmt, name: str) -> bool:
         code = ast.unparse(node)
@@ -312,12 +310,3 @@ class _Change:
                 at += 1
             text = f"{text}\n" if at < len(self.lines) else text
         self.edits.append((at, at, text))
-
-
-def _parsed(piece: Piece) -> ast.stmt:
-    (node,) = ast.parse(piece.code).body
-    return node
-
-
-def _plain(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")

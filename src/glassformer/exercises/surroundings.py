@@ -77,16 +77,6 @@ def _of_sys(name: str) -> _State:
     return _State(f"`sys.{name}`", lambda: getattr(sys, name), lambda was: setattr(sys, name, was))
 
 
-def _put_environment(was: dict[str, str]) -> None:
-    for name in os.environ.keys() - was:
-        del os.environ[name]
-    os.environ.update(was)
-
-
-def _put_path(was: list[str]) -> None:
-    sys.path[:] = was
-
-
 def _default_dtype() -> str:
     torch = sys.modules.get("torch")
     return "float32" if torch is None else str(torch.get_default_dtype()).removeprefix("torch.")
@@ -98,9 +88,11 @@ def _put_default_dtype(was: str) -> None:
 
 STATES = (
     _State("the working directory", os.getcwd, os.chdir),
-    _State("`os.environ`", lambda: dict(os.environ), _put_environment),
+    _State(
+        "`os.environ`", lambda: dict(os.environ), lambda was: (os.environ.clear(), os.environ.update(was))
+    ),
     *map(_of_sys, ("stdin", "stdout", "stderr")),
-    _State("`sys.path`", lambda: list(sys.path), _put_path),
+    _State("`sys.path`", lambda: list(sys.path), lambda was: sys.path.__setitem__(slice(None), was)),
     _State("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit),
     _State("the default dtype of torch", _default_dtype, _put_default_dtype),
 )
