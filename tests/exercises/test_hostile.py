@@ -419,7 +419,7 @@ RAGGED = np.array([[1], [2, 3]], dtype=object)
 @pytest.mark.parametrize(
     ("names", "write"),
     [
-        (np.arange(6.0), lambda names: names.fill(1)),
+        (np.array([np.nan, 1.0]), lambda names: names.fill(1)),
         (np.arange(6.0), lambda names: setattr(names, "shape", (3, 2))),
         (["a"], lambda names: names.append("more")),
         ([["a"], np.nan], lambda names: names[0].append("more")),

@@ -79,6 +79,15 @@ def test_a_second_damaged_file_does_not_overwrite_the_first(progress_file, shown
     assert [path.read_bytes() for path in kept] == [b"one", b"two", b"three"]
 
 
+def test_what_is_known_is_not_written_again(monkeypatch):
+    writes = []
+    real = os.replace
+    monkeypatch.setattr(os, "replace", lambda *args: (writes.append(args), real(*args)))
+    for _ in range(3):
+        Record().mark("a", "done")
+    assert len(writes) == 1
+
+
 def test_a_failed_write_leaves_no_litter(progress_file, monkeypatch):
     record = Record()
     record.mark("a", "done")
