@@ -298,84 +298,49 @@ BY_HAND = {
     "decoder": (
         {},
         {
-            "token embedding": 88,
-            "positions": 48,
+            "token embedding": 88, "positions": 48, "final norm": 16, "head": 0,
             "attention": 2 * (4 * 64 + 4 * 8),  # four matrices (8, 8), each with a bias
             "feed-forward": 2 * (8 * 32 + 32 + 32 * 8 + 8),
             "norms": 2 * 2 * 16,
-            "final norm": 16,
-            "head": 0,
         },
     ),
     "encoder": (
         {
-            "family": "encoder",
-            "norm_placement": "post",
-            "embedding_norm": True,
-            "n_segments": 2,
-            "pooler": True,
-            "head_bias": True,
-            "head_transform": True,
+            "family": "encoder", "norm_placement": "post", "embedding_norm": True, "n_segments": 2, "pooler": True,
+            "head_bias": True, "head_transform": True,
         },
         {
-            "token embedding": 88,
-            "positions": 48,
-            "segments": 16,
-            "embedding norm": 16,
-            "attention": 576,
-            "feed-forward": 1104,
-            "norms": 64,
-            "pooler": 72,
+            "token embedding": 88, "positions": 48, "segments": 16, "embedding norm": 16, "attention": 576,
+            "feed-forward": 1104, "norms": 64, "pooler": 72,
             "head": 72 + 16 + 11,  # linear layer, norm, bias
         },
     ),
     "encoder-decoder": (
         {
-            "family": "encoder-decoder",
-            "n_decoder_layers": 3,
-            "positions": "t5",
-            "norm": "rmsnorm",
-            "attention_bias": "none",
-            "feedforward": "geglu_tanh",
-            "feedforward_bias": False,
-            "d_ff": 10,
+            "family": "encoder-decoder", "n_decoder_layers": 3, "positions": "t5", "norm": "rmsnorm",
+            "attention_bias": "none", "feedforward": "geglu_tanh", "feedforward_bias": False, "d_ff": 10,
             "head": "untied",
         },
         {
-            "token embedding": 88,
+            "token embedding": 88, "final norm": 16, "head": 88,
             "positions": 2 * 32 * 2,  # a table for each stack, 32 buckets for 2 heads
-            "attention": 5 * 256,
-            "cross-attention": 3 * 256,
-            "feed-forward": 5 * 240,
+            "attention": 5 * 256, "cross-attention": 3 * 256, "feed-forward": 5 * 240,
             "norms": 2 * 2 * 8 + 3 * 3 * 8,
-            "final norm": 16,
-            "head": 88,
         },
     ),
     "grouped heads": (
         {
-            "n_heads": 4,
-            "n_kv_heads": 2,
-            "d_head": 6,
-            "attention_bias": "qkv",
-            "qk_norm": True,
-            "positions": "rope",
-            "norm": "rmsnorm",
-            "feedforward": "swiglu",
-            "d_ff": 10,
+            "n_heads": 4, "n_kv_heads": 2, "d_head": 6, "attention_bias": "qkv", "qk_norm": True, "positions": "rope",
+            "norm": "rmsnorm", "feedforward": "swiglu", "d_ff": 10,
         },
         {
-            "token embedding": 88,
-            "positions": 0,
+            "token embedding": 88, "positions": 0, "norms": 32, "final norm": 8, "head": 0,
             # W_q and W_o are (8, 24) and (24, 8), W_k and W_v (8, 12); biases 24 + 12 + 12; gains 6 + 6
             "attention": 2 * (192 + 192 + 96 + 96 + 48 + 12),
             "feed-forward": 2 * (3 * 80 + 10 + 10 + 8),
-            "norms": 32,
-            "final norm": 8,
-            "head": 0,
         },
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BY_HAND)
