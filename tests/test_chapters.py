@@ -160,7 +160,7 @@ def test_no_text_says_itself_what_is_derived(one):
 @OF_A_CHAPTER
 def test_the_place_to_stop_that_a_chapter_promises_is_not_in_a_fold(one):
     cells = notebooks.read_text(derived.text_of(one)).cells
-    folded = {id(cell) for fold in predictions.folds(cells) for cell in fold.cells}
+    folded = {id(cell) for fold in predictions.folds(cells).values() for cell in fold.cells}
     (promised, *_), *stops = [
         (cell.source, id(cell) in folded)
         for cell in cells

@@ -49,6 +49,10 @@ Next come their weights.
 """
 
 
+def broken(number, cells, tables):
+    return list(predictions.broken(number, cells, tables))
+
+
 def cells_of(folder, text):
     path = folder / "book" / "chapters" / "99.md"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +63,7 @@ def cells_of(folder, text):
 @pytest.mark.parametrize("one", MOVED, ids=lambda one: one.number)
 def test_a_chapter_keeps_the_rules_for_predictions(one):
     cells = notebooks.read_text(derived.text_of(one)).cells
-    assert predictions.broken(one.number, cells, predict.read(one.number)) == []
+    assert broken(one.number, cells, predict.read(one.number)) == []
 
 
 @pytest.mark.parametrize("one", MOVED, ids=lambda one: one.number)
@@ -72,22 +76,18 @@ def test_a_file_of_predictions_begins_with_its_chapters_title_and_loads(one):
 
 @pytest.mark.parametrize("table", [JAR, SHARE, LOOKS], ids=["jar", "share", "looks"])
 def test_a_text_that_keeps_the_rules(tmp_path, table):
-    assert predictions.broken("99", cells_of(tmp_path, TEXT), {"jar": table}) == []
+    assert broken("99", cells_of(tmp_path, TEXT), {"jar": table}) == []
 
 
 def test_without_an_answer_nothing_is_compared(tmp_path):
     text = TEXT.replace('widgets.Predict.came_out("99", "jar", len(marbles))\n', "")
-    assert predictions.broken("99", cells_of(tmp_path, text), {"jar": OPEN}) == []
-    [only] = predictions.broken("99", cells_of(tmp_path, TEXT), {"jar": OPEN})
-    assert "no answer that Predict.came_out could compare" in only
+    assert broken("99", cells_of(tmp_path, text), {"jar": OPEN}) == []
 
 
 # Each mutant changes the text above, or its table, and breaks one rule.
 LOADING = 'widgets.Predict.load("99", "jar")'
 MUTANTS = {
-    "old style": ("## Guess", "## Guess\n\n> **Predict.** How many?", JAR, "old style"),
-    "another chapter's": (LOADING, LOADING.replace("99", "98"), JAR, "loads it from chapter '98'"),
-    "not in the file": (LOADING, LOADING.replace("jar", "tin"), JAR, "has no such table"),
+    "another chapter's": (LOADING, LOADING.replace("99", "98"), JAR, "0 cells load it"),
     "never loaded": (LOADING, "pass", JAR, "0 cells load it"),
     "loaded twice": ("widgets.Jar(size=12)", LOADING, JAR, "2 cells load it"),
     "more in its cell": (LOADING, f"x = 1\n{LOADING}", JAR, "does more than load it"),
@@ -121,18 +121,18 @@ MUTANTS = {
 @pytest.mark.parametrize(("old", "new", "table", "rule"), MUTANTS.values(), ids=MUTANTS)
 def test_each_rule_notices_its_breach(tmp_path, old, new, table, rule):
     assert old in TEXT
-    found = predictions.broken("99", cells_of(tmp_path, TEXT.replace(old, new, 1)), {"jar": table})
+    found = broken("99", cells_of(tmp_path, TEXT.replace(old, new, 1)), {"jar": table})
     assert any(rule in one for one in found), found
-    assert all("[jar]" in one or "[tin]" in one or "old style" in one for one in found)
+    assert all("[jar]" in one for one in found)
 
 
 def test_a_chapter_has_at_most_six(tmp_path):
     tables = {f"jar{i}": JAR for i in range(7)}
-    found = predictions.broken("99", cells_of(tmp_path, TEXT), tables)
+    found = broken("99", cells_of(tmp_path, TEXT), tables)
     assert "too many: 7 predictions, but a chapter has at most 6" in found
 
 
 @pytest.mark.parametrize("heading", ["## Chapter 14", "## 140 marbles", "## 40.5 grams", "## 40% of them"])
 def test_other_numbers_give_nothing_away(tmp_path, heading):
     text = TEXT.replace("## Weigh them", heading)
-    assert predictions.broken("99", cells_of(tmp_path, text), {"jar": JAR}) == []
+    assert broken("99", cells_of(tmp_path, text), {"jar": JAR}) == []
