@@ -166,20 +166,3 @@ def test_a_model_in_training_with_dropout():
     ):
         generate(model, [1], 3, temperature=0)
     assert generate(model.eval(), [1], 3, temperature=0)[0].shape == (4,)
-
-
-def test_readers_of_the_numpy_room_need_no_torch():
-    import subprocess
-    import sys
-
-    code = """
-import sys, numpy as np
-import glassformer.generate
-from glassformer.config import ModelConfig
-from glassformer.scratch import Transformer
-config = ModelConfig(vocab_size=9, context_length=8, d_model=8, n_layers=1, n_heads=2)
-model = Transformer(config, generator=np.random.default_rng(0)).eval()
-glassformer.generate.generate(model, [1], 3, temperature=0)
-assert "torch" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,7 +10,7 @@ import pytest
 
 from glassformer.config import ModelConfig
 
-from .rooms import NN, SCRATCH, Layer, both_rooms, every_method
+from .rooms import NN, SCRATCH, both_rooms
 
 FILES = [
     "linear",
@@ -141,26 +141,6 @@ def test_files_that_keep_wrote_for_readers_find_what_has_moved(room):
         module = import_module(f"{room.layers.__name__}.{old}")
         for name in (name for file in files for name in shared(room, file)):
             assert getattr(module, name) is getattr(room.layers, name)
-
-
-@every_method
-@pytest.mark.parametrize("causal", [False, True], ids=["open", "causal"])
-def test_single_precision_in_single_precision_out(method, causal):
-    """A single float64 scalar from a table would promote a NumPy array, and make it five times as slow."""
-    x = np.random.default_rng(1).normal(size=(2, 9, 24))
-    mask = np.tri(9, dtype=bool)
-    for room in (SCRATCH, NN):
-        float32 = room.dtype("float32")
-        layer = Layer(room, method, causal=causal)  # the method keeps its weights in float64, if it has any
-        for name in ("W_q", "W_k", "W_v", "W_o"):
-            room.load(layer.attention, **{name: room.weight(layer.attention, name).astype(np.float32)})
-        embedded = layer.method.embed(room.array(x, np.float32))
-        assert embedded.dtype == float32
-        heads = room.array(x.reshape(2, 3, 9, 8), np.float32)
-        assert layer.method.rotate(heads).dtype == float32
-        for given in ({}, {"mask": room.array(mask)}):
-            assert layer.attention(embedded, **given).dtype == float32
-            assert layer.attention.attention_weights(embedded, **given).dtype == float32
 
 
 @both_rooms
