@@ -1,20 +1,23 @@
-"""Tests every mistake of the gallery: its tests pass without it and fail with it, and it is removed completely.
-
-pytest itself runs the named tests, in a separate session inside this one.
-"""
+"""Tests every mistake of the gallery: its tests pass without it and fail with it, and it is removed completely."""
 
 import inspect
 import math
 import sys
 import textwrap
 import traceback
-from functools import cache
+from functools import cache, partial
 from types import FunctionType
 
 import numpy as np
 import pytest
+import test_teaching as teaching
+import test_text as text
 import torch
 from close import DOUBLE, assert_close
+from layers import test_by_hand as by_hand
+from layers import test_model_properties as properties
+from layers import test_parity as parity
+from layers import test_torch_references as torch_references
 from layers.grid import GRID
 from layers.rooms import NN, SCRATCH, both_rooms
 from layers.twins import build, gradients, run, texts
@@ -26,104 +29,64 @@ from glassformer.generate import generate
 from glassformer.text import inputs_and_targets
 from glassformer.trace import trace
 
+ROOM = {"scratch": SCRATCH, "nn": NN}
 every_bug = pytest.mark.parametrize("name", BUGS)
 
 
-# The tests that catch them, the cheapest of this project, by their pytest ids
+# The tests that catch them, the cheapest of this project
 
-BY_HAND = "tests/layers/test_by_hand.py::"
-PROPERTIES = "tests/layers/test_model_properties.py::"
-TEACHING = "tests/test_teaching.py::"
-TORCH = "tests/layers/test_torch_references.py::"
+ENCODER_LAYER = torch_references.test_a_block_is_torch_transformer_encoder_layer
+
+
+def the_2017_one(room):
+    teaching.test_the_post_norm_transformer_is_what_its_formulas_say(room.layers)
+
 
 CAUGHT_BY = {
-    "no-scale": [BY_HAND + "test_attention"],
-    "softmax-axis": [BY_HAND + "test_attention"],
-    "softmax-overflow": [BY_HAND + "test_softmax_of_large_numbers_does_not_overflow"],
-    "mask-after-softmax": [BY_HAND + "test_attention"],
-    "mask-transposed": [BY_HAND + "test_causal_mask"],
-    "mask-one-ahead": [BY_HAND + "test_causal_mask"],
-    "padding-on-queries": [PROPERTIES + "test_a_text_is_read_as_alone_beside_a_longer_one"],
-    "padding-attended": [PROPERTIES + "test_a_text_is_read_as_alone_beside_a_longer_one"],
-    "heads-not-swapped": [BY_HAND + "test_heads_are_runs_of_neighbouring_dimensions"],
-    "heads-tiled": [TORCH + "test_grouped_heads"],
-    "no-positions": [
-        TEACHING + "test_the_post_norm_transformer_is_what_its_formulas_say",
-        BY_HAND + "test_rotary_attention",
-    ],
-    "positions-late": [TEACHING + "test_the_post_norm_transformer_is_what_its_formulas_say"],
-    "tokens-unscaled": [PROPERTIES + "test_the_first_block_can_tell_tokens_apart_beside_sinusoids"],
-    "rope-on-values": [BY_HAND + "test_rotary_attention"],
-    "rope-layout": [BY_HAND + "test_rotary_attention"],
-    "t5-sign": [BY_HAND + "test_relative_positions"],
-    "residual-dropped": [TORCH + "test_a_block_is_torch_transformer_encoder_layer"],
-    "post-norm": [
-        TORCH + f"test_a_block_is_torch_transformer_encoder_layer[True-gelu-pre-{room}]" for room in ROOMS
-    ],
-    "eps-outside": [TORCH + f"test_norms[0.1-{room}]" for room in ROOMS],
-    "sigma-unbiased": [TORCH + "test_norms"],
-    "seeded-anew": [PROPERTIES + "test_no_two_matrices_begin_with_the_same_numbers"],
-    "tied-reshaped": [PROPERTIES + "test_the_tied_head_is_the_embedding"],
-    "labels-unshifted": ["tests/test_text.py::test_at_each_place_the_target_is_the_next_id"],
-    "labels-shifted-twice": ["tests/test_text.py::test_at_each_place_the_target_is_the_next_id"],
-    "loss-over-padding": [TORCH + "test_cross_entropy"],
+    "no-scale": [by_hand.test_attention],
+    "softmax-axis": [by_hand.test_attention],
+    "softmax-overflow": [by_hand.test_softmax_of_large_numbers_does_not_overflow],
+    "mask-after-softmax": [by_hand.test_attention],
+    "mask-transposed": [by_hand.test_causal_mask],
+    "mask-one-ahead": [by_hand.test_causal_mask],
+    "padding-on-queries": [properties.test_a_text_is_read_as_alone_beside_a_longer_one],
+    "padding-attended": [properties.test_a_text_is_read_as_alone_beside_a_longer_one],
+    "heads-not-swapped": [by_hand.test_heads_are_runs_of_neighbouring_dimensions],
+    "heads-tiled": [torch_references.test_grouped_heads],
+    "no-positions": [the_2017_one, by_hand.test_rotary_attention],
+    "positions-late": [the_2017_one],
+    "tokens-unscaled": [properties.test_the_first_block_can_tell_tokens_apart_beside_sinusoids],
+    "rope-on-values": [by_hand.test_rotary_attention],
+    "rope-layout": [by_hand.test_rotary_attention],
+    "t5-sign": [by_hand.test_relative_positions],
+    "residual-dropped": [partial(ENCODER_LAYER, placement="post", activation="relu", causal=False)],
+    "post-norm": [partial(ENCODER_LAYER, placement="pre", activation="gelu", causal=True)],
+    "eps-outside": [partial(torch_references.test_norms, eps=0.1)],
+    "sigma-unbiased": [partial(torch_references.test_norms, eps=1e-5)],
+    "seeded-anew": [properties.test_no_two_matrices_begin_with_the_same_numbers],
+    "tied-reshaped": [properties.test_the_tied_head_is_the_embedding],
+    "labels-unshifted": [text.test_at_each_place_the_target_is_the_next_id],
+    "labels-shifted-twice": [text.test_at_each_place_the_target_is_the_next_id],
+    "loss-over-padding": [partial(torch_references.test_cross_entropy, ignore_index=-100)],
     "tied-gradient-overwritten": [
-        PROPERTIES + "test_a_tied_weight_has_the_gradients_of_both_its_uses[GPT-2-scratch]"
+        partial(properties.test_a_tied_weight_has_the_gradients_of_both_its_uses, name="GPT-2")
     ],
-    "gradients-kept": ["tests/test_bugs.py::test_gradients_that_are_set_to_zero_do_not_add_up"],
-    "gradients-unclipped": [TORCH + "test_clipping[0.01]"],
-    "adam-uncorrected": [TORCH + "test_adamw_leaves_alone_what_has_no_gradient"],
-    "dropout-in-evaluation": [TORCH + "test_a_model_drops_in_training_only"],
-    "cache-off-by-one": [
-        f"tests/layers/test_parity.py::test_with_a_cache_the_same_comes_out[plain-GPT-2-{room}]"
-        for room in ROOMS
-    ],
+    "gradients-kept": [lambda: test_gradients_that_are_set_to_zero_do_not_add_up()],
+    "gradients-unclipped": [partial(torch_references.test_clipping, max_norm=0.01)],
+    "adam-uncorrected": [torch_references.test_adamw_leaves_alone_what_has_no_gradient],
+    "dropout-in-evaluation": [torch_references.test_a_model_drops_in_training_only],
+    "cache-off-by-one": [partial(parity.test_with_a_cache_the_same_comes_out, name="GPT-2", kind="plain")],
 }
-
-
-class Trials:
-    """A pytest plugin that runs each named test without a bug and with each bug that it catches, and notes failures."""
-
-    def __init__(self):
-        self.failed = {}  # by bug and test, whatever its parameters: without, with
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session):
-        without = cache(self.fails)
-        for name, tests in CAUGHT_BY.items():
-            for test in tests:
-                named = [i for i in session.items if i.nodeid == test or i.nodeid.startswith(f"{test}[")]
-                right = [without(item) for item in named]
-                with put_in(name):
-                    wrong = [self.fails(item) for item in named]
-                self.failed[name, test] = set(zip(right, wrong, strict=True))
-        return True
-
-    def fails(self, item):
-        from _pytest.runner import runtestprotocol
-
-        reports = {report.when: report for report in runtestprotocol(item, nextitem=None, log=False)}
-        assert all(report.passed for when, report in reports.items() if when != "call"), reports
-        assert not reports["call"].skipped
-        return reports["call"].failed
-
-
-@cache
-def trials():
-    """Returns the results of the named tests."""
-    trials = Trials()
-    tests = sorted({test for tests in CAUGHT_BY.values() for test in tests})
-    quiet = ["-q", "-q", "--no-summary", "-p", "no:cacheprovider", "--capture=no", "--tb=no"]
-    root = inspect.getfile(Trials).rpartition("tests")[0]
-    pytest.main([*quiet, f"--rootdir={root}", *(root + test for test in tests)], plugins=[trials])
-    return trials.failed
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a softmax that overflows says so
 @pytest.mark.parametrize(("name", "test"), [(n, test) for n, tests in CAUGHT_BY.items() for test in tests])
 def test_a_named_test_passes_without_the_bug_and_fails_with_it(name, test):
-    assert trials()[name, test], "there is no such test"
-    assert trials()[name, test] == {(False, True)}
+    in_rooms = "room" in inspect.signature(test).parameters
+    for given in [{"room": ROOM[room]} for room in BUGS[name].rooms] if in_rooms else [{}]:
+        test(**given)
+        with put_in(name), pytest.raises(AssertionError):
+            test(**given)
 
 
 def test_every_bug_has_a_test():
