@@ -87,12 +87,6 @@ def test_without_a_colour_lines_take_those_of_the_roles_in_turn(shown):
     assert found == ["query", "key", "value", "position", "feedforward", "norm", "query"]
 
 
-def test_figures_offer_the_light_colour_of_each_role():
-    assert {role: shades["light"] for role, shades in roles.SHADES.items()} == figures.ROLES
-    with pytest.raises(KeyError):
-        figures.ROLES["querry"]
-
-
 def test_the_machine_has_the_colours_of_the_parts_that_are_built():
     for number in ("00", "02", "05", "11"):
         built = {part.role for part in PARTS if part.chapter <= number}

@@ -1,5 +1,6 @@
 """Tests the figure of the one page: it explains every line correctly, and responds to pointer and keys."""
 
+import hashlib
 import re
 
 import pytest
@@ -25,7 +26,8 @@ def shown():
 
 
 def test_what_is_said_is_said_of_the_page_as_it_is():
-    assert page.digest() == page.said_of(), (
+    code = "\n".join(line.rstrip() for line in page.source())
+    assert hashlib.sha256(code.encode()).hexdigest()[:16] == page._file()["digest"], (
         "onepage.py has changed: read assets/onepage.toml again, lines and sentences, then put this digest into it"
     )
 

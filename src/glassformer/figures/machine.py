@@ -8,7 +8,7 @@ from IPython.display import HTML
 
 from glassformer import _checks as checks
 from glassformer.contents import Chapter, chapter
-from glassformer.figures.style import framed, variable
+from glassformer.figures.style import arrow, framed, variable
 
 WIDTH, HEIGHT = 360, 480
 _ROW = 34  # the height of a box
@@ -133,8 +133,8 @@ def _machine(now: Chapter, boxes: str, said: str) -> str:
                 f'<path d="M{x} {y}V{end}" class="stream {_state("05", now)}"/>'
                 for (x, y), (_, end) in _STREAM
             ),
-            *(_line(points, "flow") for points in _FLOW),
-            *(_line(points, "return") for points in _RETURNS),
+            *(arrow(*points) for points in _FLOW),
+            *(arrow(*points, kind="return") for points in _RETURNS),
             *(f'<circle cx="{x}" cy="{y}" r="11" class="plus"/>' for x, y in _PLUS),
             *(f'<path d="M{x - 6} {y}h12M{x} {y - 6}v12" class="flow"/>' for x, y in _PLUS),
             '<text x="184" y="32" class="text">A horse! a horse!</text>',
@@ -153,14 +153,6 @@ def _in_words(now: Chapter, built: list[Part]) -> str:
     left = [part for part in PARTS if part not in built]
     filled = f"Filled in by chapter {now.number}: {listed(built) or 'nothing yet'}."
     return f"The whole machine. {_PATH} {filled}" + (f" Still to come: {listed(left)}." if left else "")
-
-
-def _line(points: tuple[tuple[int, int], ...], kind: str) -> str:
-    path = "M" + "L".join(f"{x} {y}" for x, y in points)
-    (x0, y0), (x, y) = points[-2:]
-    dx, dy = (x > x0) - (x < x0), (y > y0) - (y < y0)  # lines run along the axes
-    head = f"M{x} {y}l{-6 * dx - 4 * dy} {-6 * dy - 4 * dx}l{8 * dy} {8 * dx}z"
-    return f'<path d="{path}" class="{kind}"/><path d="{head}" class="head"/>'
 
 
 def _state(number: str, now: Chapter) -> str:

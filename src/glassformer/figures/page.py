@@ -1,6 +1,5 @@
 """Explains the one-page GPT line by line: what each line does, which chapter derives it, and the shapes it computes."""
 
-import hashlib
 import html
 import io
 import keyword
@@ -49,16 +48,6 @@ def told() -> tuple[Told, ...]:
         )
         for part in _file()["part"]
     )
-
-
-def said_of() -> str:
-    """Returns the digest of the code that these explanations describe."""
-    return _file()["digest"]
-
-
-def digest() -> str:
-    """Returns the digest of the page's current code, computed from its lines without line ends."""
-    return hashlib.sha256("\n".join(line.rstrip() for line in source()).encode()).hexdigest()[:16]
 
 
 def source() -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from IPython.display import HTML
 
 from glassformer import _checks as checks
-from glassformer.figures.style import framed
+from glassformer.figures.style import arrow, framed
 
 WIDTH, HEIGHT = 172, 356
 _STREAM, _BRANCH = 26, 112  # where the stream and the branches run, from the left
@@ -108,9 +108,9 @@ def _section(way: Way, sublayer: str, top: int) -> tuple[list[str], list[tuple[i
     plus = last + 30
     gaps = [(plus - 10, plus + 10)]
     drawn = [
-        _line((_STREAM, top + 2), (_BRANCH, top + 2), (_BRANCH, first - half - 1)),
-        *(_line((_BRANCH, y + half), (_BRANCH, y + _STEP - half - 1)) for y in range(first, last, _STEP)),
-        _line((_BRANCH, last + half), (_BRANCH, plus), (_STREAM + 12, plus)),
+        arrow((_STREAM, top + 2), (_BRANCH, top + 2), (_BRANCH, first - half - 1)),
+        *(arrow((_BRANCH, y + half), (_BRANCH, y + _STEP - half - 1)) for y in range(first, last, _STEP)),
+        arrow((_BRANCH, last + half), (_BRANCH, plus), (_STREAM + 12, plus)),
         f'<circle cx="{_STREAM}" cy="{plus}" r="10" class="plus"/>',
         f'<path d="M{_STREAM - 5} {plus}h10M{_STREAM} {plus - 5}v10" class="flow"/>',
         *(
@@ -131,15 +131,6 @@ def _box(x: int, y: int, name: str, width: int = _BOX) -> str:
         f'<rect x="{x - width / 2:g}" y="{y - _ROW / 2:g}" width="{width}" height="{_ROW}" rx="7" '
         f'style="--part: var(--gf-{role})"/><text x="{x}" y="{y + 5}">{name}</text>'
     )
-
-
-def _line(*points: tuple[int, int]) -> str:
-    """Draws a line along the axes, with an arrowhead at its end."""
-    path = "M" + "L".join(f"{x} {y}" for x, y in points)
-    (x0, y0), (x, y) = points[-2:]
-    dx, dy = (x > x0) - (x < x0), (y > y0) - (y < y0)
-    head = f"M{x} {y}l{-6 * dx - 4 * dy} {-6 * dy - 4 * dx}l{8 * dy} {8 * dx}z"
-    return f'<path d="{path}" class="flow"/><path d="{head}" class="head"/>'
 
 
 _STYLE = """<style>

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from glassformer import roles
 
-ROLES = {role: shades["light"] for role, shades in roles.SHADES.items()}
+ROLES: Mapping[str, str] = {role: shades["light"] for role, shades in roles.SHADES.items()}
 """The drawing colour of each role; on a dark page it becomes the role's other shade."""
 
 WEIGHTS = "cividis"
@@ -139,3 +139,12 @@ def framed(drawing: str, title: str) -> str:
     stylesheet = f"<style>{variables}</style>" if variables else ""
     caption = f'<figcaption style="font-weight: 600; margin-bottom: .5em">{html.escape(title)}</figcaption>'
     return f'<figure class="gf-figure" style="margin: 1em 0">{stylesheet}{caption}{drawing}</figure>'
+
+
+def arrow(*points: tuple[int, int], kind: str = "flow") -> str:
+    """Draws a line along the axes as SVG of the class `kind`, with an arrowhead of the class "head" at its end."""
+    path = "M" + "L".join(f"{x} {y}" for x, y in points)
+    (x0, y0), (x, y) = points[-2:]
+    dx, dy = (x > x0) - (x < x0), (y > y0) - (y < y0)
+    head = f"M{x} {y}l{-6 * dx - 4 * dy} {-6 * dy - 4 * dx}l{8 * dy} {8 * dx}z"
+    return f'<path d="{path}" class="{kind}"/><path d="{head}" class="head"/>'

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.inside.reporting import reporting
 from glassformer.scratch import Transformer, cross_entropy_backward
 from glassformer.scratch.layer import Layer
 from glassformer.shapes import Integer
@@ -54,14 +55,14 @@ def cost(model: Transformer, ids: Integer[np.ndarray, " T"]) -> dict[str, Cost]:
     for path, layer in list(model.layers()):
         for name, value in list(vars(layer).items()):
             if isinstance(value, np.ndarray):
-                setattr(layer, name, _counting(value, meter))
+                setattr(layer, name, reporting(value, meter.count))
         part = _part_of(path, layer)
         if part:
             _watch(layer, part, meter)
     saved = _Saving(meter)
     logits = model(ids[:-1], saved=saved)
     grad = cross_entropy_backward(np.asarray(logits), ids[1:])
-    model.backward(_counting(grad, meter), saved)
+    model.backward(reporting(grad, meter.count), saved)
     return {part: meter.by_part[part] for part in PARTS}
 
 
@@ -72,36 +73,16 @@ class _Meter:
         self.by_part = {part: Cost() for part in (*PARTS, "elsewhere")}
         self.at_work: list[tuple[str, str]] = [("elsewhere", "forward")]
 
-    def count(self, what: str, n: int) -> None:
+    def count(self, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], result: Any) -> None:
+        """Counts an operation for the part that is at work."""
         part, way = self.at_work[-1]
-        getattr(self.by_part[part], what)[way] += n
-
-
-class _Counting(np.ndarray):
-    """An array that reports the operations on it to a meter."""
-
-    meter: _Meter | None = None
-
-    def __array_finalize__(self, of: Any) -> None:
-        self.meter = getattr(of, "meter", None)
-
-    def __array_ufunc__(
-        self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple | None = None, **options: Any
-    ) -> Any:
-        meter = next(x.meter for x in (*inputs, *(out or ())) if isinstance(x, _Counting) and x.meter)
-        inputs = tuple(map(_plain, inputs))
-        if out is not None:
-            options["out"] = tuple(map(_plain, out))
-        y = getattr(ufunc, method)(*inputs, **options)
+        cost = self.by_part[part]
         if ufunc in (np.matmul, np.vecdot):
-            meter.count("products", inputs[0].shape[-1] * np.size(y))
+            cost.products[way] += inputs[0].shape[-1] * np.size(result)
         elif method == "__call__":
-            meter.count("other", np.size(y))
+            cost.other[way] += np.size(result)
         else:  # sums and add.at read all their inputs
-            meter.count("other", np.size(inputs[-1 if method == "at" else 0]))
-        if out is not None:
-            return out[0]
-        return _counting(y, meter) if isinstance(y, np.ndarray) else y
+            cost.other[way] += np.size(inputs[-1 if method == "at" else 0])
 
 
 class _Saving(list):
@@ -119,16 +100,6 @@ class _Saving(list):
             if isinstance(x, np.ndarray) and not any(x is other for other in self.counted):
                 self.counted.append(x)
                 self.meter.by_part[self.meter.at_work[-1][0]].saved += x.nbytes
-
-
-def _plain(x: Any) -> Any:
-    return np.asarray(x) if isinstance(x, _Counting) else x
-
-
-def _counting(x: np.ndarray, meter: _Meter) -> _Counting:
-    counting = np.asarray(x).view(_Counting)
-    counting.meter = meter
-    return counting
 
 
 def _part_of(path: str, layer: Layer) -> str | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
+from glassformer.inside.reporting import reporting
 from glassformer.scratch import Transformer
 
 
@@ -104,8 +105,9 @@ def counting(model: Transformer) -> Iterator[Count]:
     checks.instance("model", model, Transformer)
     count = Count()
 
-    class Counted(_Counted):
-        tally = count
+    def report(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], result: Any) -> None:
+        if ufunc is np.matmul:
+            count.multiply_adds += result.size * inputs[0].shape[-1]
 
     arrays = [
         (layer, name, array)
@@ -114,36 +116,12 @@ def counting(model: Transformer) -> Iterator[Count]:
         if isinstance(array, np.ndarray)
     ]
     for layer, name, array in arrays:
-        setattr(layer, name, array.view(Counted))
+        setattr(layer, name, reporting(array, report))
     try:
         yield count
     finally:
         for layer, name, array in arrays:
             setattr(layer, name, array)
-
-
-class _Counted(np.ndarray):
-    """An array that adds to its `tally` when it is multiplied as a matrix. Arrays computed from it do the same."""
-
-    tally: Count
-
-    def __array_ufunc__(
-        self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any
-    ) -> Any:
-        """Applies the ufunc to plain arrays; its result is again an array that counts."""
-        plain = [_plain(array) for array in inputs]
-        if out:
-            options["out"] = tuple(map(_plain, out))
-        result = getattr(ufunc, method)(*plain, **options)
-        if ufunc is np.matmul:
-            self.tally.multiply_adds += result.size * plain[0].shape[-1]
-        if out:
-            return out[0]
-        return result.view(type(self)) if isinstance(result, np.ndarray) else result
-
-
-def _plain(array: Any) -> Any:
-    return array.view(np.ndarray) if isinstance(array, _Counted) else array
 
 
 def _check_decoder(config: ModelConfig) -> None:
