@@ -32,6 +32,7 @@ SHARED = [
     "tests/chapters/test_views.py",
     "tests/exercises",
     "tests/site",
+    "tests/widgets/test_every_view.py",
     "tests/widgets/test_quiz.py",
 ]
 

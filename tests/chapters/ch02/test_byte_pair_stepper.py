@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from traitlets import TraitError
 
 from glassformer.chapters.ch02.byte_pair_stepper import LINE, excerpt
 from glassformer.text import BytePairTokenizer
@@ -197,28 +196,3 @@ def test_python_sets_and_the_view_follows(mount):
     assert pieces(w) == ["t", "he", "␣the"]  # with the blank before it, it is another word
     w.set(learn_from="text", merges=1)
     assert "in your text" in w.says
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"text": "x" * 201}, "text has 201 characters, but at most 200 are allowed"),
-        ({"learn_from": "nothing"}, "learn_from"),
-        ({"merges": -1}, "merges"),
-        ({"merges": 151}, "merges"),
-        ({"excerpt": "mine"}, "read-only"),
-    ],
-)
-def test_bad_traits_raise(traits, message):
-    with pytest.raises(TraitError, match=message):
-        BytePairStepper(**traits)
-
-
-@pytest.mark.parametrize("width", [900, 360])
-@pytest.mark.parametrize("merges", [0, 150])
-def test_accessible_and_never_wider_than_the_page(mount, shoot, width, merges):
-    w = mount(BytePairStepper(text=(LINE + " ") * 4 + "incomprehensibilities 馬", merges=merges), width=width)
-    assert w.tables()
-    assert w.overflow() == 0
-    assert w.axe_violations() == []
-    shoot(f"bytepairs-{merges}-{width}")

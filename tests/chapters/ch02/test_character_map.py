@@ -1,11 +1,9 @@
 """Tests CharacterMap: its drawing and sentences follow the shipped model's tables, and readers can explore it."""
 
-import json
 import re
 
 import numpy as np
 import pytest
-from traitlets import TraitError
 
 from glassformer import shipped
 from glassformer.chapters.ch02.character_map import plane
@@ -82,10 +80,6 @@ def test_the_plane_of_points_that_lie_in_one():
     distances = [np.linalg.norm(x[:, None] - x, axis=-1) for x in (points, flat)]
     np.testing.assert_allclose(*distances, atol=1e-12)
     assert (points[np.abs(points).argmax(axis=0), [0, 1]] > 0).all()
-
-
-def test_what_is_stored_is_small():
-    assert len(json.dumps(CharacterMap().maps)) < 30_000
 
 
 @pytest.mark.parametrize(
@@ -205,28 +199,3 @@ def test_python_sets_and_the_view_follows(mount):
     w.set(character=" ", other="\n")
     assert w.says.startswith("In the embedding, the nearest to space is ")
     assert "line break has a cosine of" in w.says
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"character": "é"}, "character='é' is not one of the model's 65 characters"),
-        ({"character": ""}, "character=''"),
-        ({"other": "ab"}, "other='ab'"),
-        ({"table": "third"}, "table"),
-        ({"maps": {}}, "read-only"),
-    ],
-)
-def test_bad_traits_raise(traits, message):
-    with pytest.raises(TraitError, match=message):
-        CharacterMap(**traits)
-
-
-@pytest.mark.parametrize("width", [900, 360])
-@pytest.mark.parametrize("table", TABLES)
-def test_accessible_and_never_wider_than_the_page(mount, shoot, width, table):
-    w = mount(CharacterMap(table=table), width=width)
-    assert w.tables()
-    assert w.overflow() == 0
-    assert w.axe_violations() == []
-    shoot(f"characters-{table}-{width}")

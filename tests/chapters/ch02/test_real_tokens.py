@@ -202,10 +202,3 @@ def test_traits_are_checked():
         TraitError, match=f"text has {LONGEST + 1} characters, but at most {LONGEST} are allowed"
     ):
         RealTokens(text="x" * (LONGEST + 1))
-
-
-def test_it_is_accessible_and_fits_a_phone(mount, shoot):
-    w = mount(RealTokens(text=EXAMPLES[3].text), width=360)
-    assert w.overflow() == 0
-    assert w.axe_violations() == []
-    shoot("real-tokens-phone")

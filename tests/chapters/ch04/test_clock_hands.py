@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from traitlets import TraitError
 
 from glassformer.scratch import rotation_angles, sinusoidal
 from glassformer.widgets import ClockHands
@@ -173,29 +172,3 @@ def test_from_python(mount):
     )
     assert view.control("Position p").input_value() == "5"
     assert view.root.locator("svg.gf-clock").count() == 2
-
-
-@pytest.mark.parametrize("width", [900, 360])
-def test_accessible_in_both_themes_and_on_a_phone(mount, shoot, width):
-    view = mount(ClockHands(position=60, step=20, d_model=16), width=width)
-    assert view.overflow() == 0
-    shoot(f"clock-{width}")
-    view.table()
-    assert view.axe_violations() == []
-    assert view.overflow() == 0
-
-
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        ({"position": -1}, "position.*0.*-1"),
-        ({"position": 201}, "position.*200.*201"),
-        ({"step": 21}, "step.*20.*21"),
-        ({"d_model": 7}, "d_model=7 is odd: sines and cosines come in pairs of dimensions"),
-        ({"d_model": 18}, "d_model.*16.*18"),
-        ({"base": 0.0}, r"base.*10.*0\.0"),
-    ],
-)
-def test_bad_traits_raise(bad, message):
-    with pytest.raises(TraitError, match=message):
-        ClockHands(**bad)

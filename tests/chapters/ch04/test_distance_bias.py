@@ -7,7 +7,6 @@ from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 import pytest
-from traitlets import TraitError
 
 from glassformer.chapters.ch04.distance_bias import DistanceBias
 from glassformer.scratch import AlibiPositions, alibi_slopes, relative_positions, softmax, t5_bucket
@@ -434,35 +433,3 @@ def test_python_sets_and_the_view_follows(mount):
     w.set(method="t5", key=1)
     assert w.says.startswith("Key 1 is 8 positions before query 9, in bucket 8, which holds only distance 8.")
     assert w.control("Key").input_value() == "1"
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"method": "rope"}, "method.*rope"),
-        ({"length": 65}, "length.*64.*65"),
-        ({"length": 7}, "length.*8.*7"),
-        ({"n_heads": 0}, "n_heads.*1.*0"),
-        ({"n_heads": 17}, "n_heads.*16.*17"),
-        ({"head": -1}, "head=-1 is not in 0 … n_heads − 1 = 7"),
-        ({"head": 4, "n_heads": 4}, "head=4 is not in 0 … n_heads − 1 = 3"),
-        ({"query": 32}, "query=32 is not in 0 … length − 1 = 31"),
-        ({"key": -1}, "key=-1 is not in 0 … length − 1 = 31"),
-        ({"n_buckets": 12}, "n_buckets.*12"),
-        ({"max_distance": 16}, "max_distance.*16"),
-    ],
-)
-def test_bad_traits_raise(traits, message):
-    with pytest.raises(TraitError, match=message):
-        DistanceBias(**traits)
-
-
-@pytest.mark.parametrize("width", [900, 360])
-def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
-    w = mount(DistanceBias(n_heads=16, length=64), width=width)
-    second = mount(DistanceBias(method="t5", bidirectional=True), width=width)
-    assert w.tables()
-    assert second.tables()
-    assert w.overflow() == 0
-    assert w.axe_violations() == []
-    shoot(f"bias-{width}")

@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 import pytest
-from traitlets import TraitError
 
 from glassformer.chapters.ch04.rotation_plane import RotationPlane
 from glassformer.scratch import rotate
@@ -265,36 +264,3 @@ def test_python_sets_and_the_view_follows(mount):
         "Move both together, and it stays the same."
     )
     assert w.control("Query’s position m").input_value() == "20"
-
-
-@pytest.mark.parametrize(
-    ("trait", "value"),
-    [
-        ("query_angle", 181),
-        ("key_angle", -181),
-        ("query_length", 0.05),
-        ("key_length", 1.6),
-        ("query_position", 51),
-        ("key_position", -1),
-        ("theta", 0.0001),
-        ("theta", 1.5),
-        ("theta", math.nan),
-        ("query_angle", math.nan),
-        ("query_position", 2.5),
-        ("theta", "fast"),
-    ],
-)
-def test_bad_traits_raise(trait, value):
-    with pytest.raises(TraitError, match=trait):
-        RotationPlane(**{trait: value})
-
-
-@pytest.mark.parametrize("width", [900, 360])
-def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
-    w = mount(RotationPlane(), width=width)
-    mount(RotationPlane(query_position=2, key_position=9), width=width)
-    w.root.get_by_text("The vectors before rotation").press("Enter")
-    assert w.tables()
-    assert w.overflow() == 0
-    assert w.axe_violations() == []
-    shoot(f"rotation-{width}")

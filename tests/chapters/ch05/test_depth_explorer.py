@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from traitlets import TraitError
 
 from glassformer.chapters.ch05.depth_explorer import DRAWS, WAYS, WIDTH, DepthExplorer, networks
 from glassformer.widgets.engine.mulberry import mulberry32, uniform
@@ -192,31 +191,3 @@ def decade_range(chart):
         abs(0 if text == "1" else int(text[2:].translate(SUPERSCRIPTS) or 1)) * sign
         for text, sign in ((last, 1), (first, 1 if "⁻" in first else -1))
     )
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"depth": 1}, "depth"),
-        ({"depth": 65}, "depth"),
-        ({"gain": 0.4}, "gain"),
-        ({"gain": float("nan")}, "gain=nan is not a number from 0.5 to 2"),
-        ({"seed": -1}, "seed"),
-    ],
-)
-def test_bad_traits_raise(traits, message):
-    with pytest.raises(TraitError, match=message):
-        DepthExplorer(**traits)
-
-
-@pytest.mark.parametrize("width", [900, 360])
-def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
-    w = mount(DepthExplorer(), width=width)
-    shoot(f"layers-{width}")
-    w.set(gain=2.0)
-    assert w.overflow() == 0
-    w.set(depth=8, gain=1.0)
-    shoot(f"layers-8-{width}")
-    assert w.table()
-    assert w.overflow() == 0
-    assert w.axe_violations() == []

@@ -1,6 +1,5 @@
 """Tests LogitLens: it shows the guesses and shares that `inside` finds, stored and live, by keyboard and pointer."""
 
-import json
 import re
 from functools import cache
 
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 from close import ENGINE, SINGLE, assert_close
 from playwright.sync_api import expect
-from traitlets import TraitError
 
 from glassformer import shipped
 from glassformer.generate.reader import window_start
@@ -75,9 +73,8 @@ def assert_shows(w, text, position):
 # --- the numbers ------------------------------------------------------------------------------------------
 
 
-def test_what_is_stored_is_small_and_sums_to_the_logits():
+def test_what_is_stored_sums_to_the_logits():
     widget = LogitLens()
-    assert len(json.dumps(widget._stored)) < 60_000
     ids = TOKENIZER.encode(LINE)
     logits = MODEL(ids)
     comes = np.append(ids[1:], logits[-1].argmax())
@@ -299,21 +296,6 @@ def test_a_text_that_is_left_before_the_model_comes_is_not_read(mount, monkeypat
     assert w.root.locator(".gf-lens-text .gf-lens-cell:not(:empty)").count() == len(LINE)
     assert w.control(FIELD).input_value() == LINE
     assert_shows(w, LINE, 14)
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"depth": 5}, r"depth=5 is not one of 0 … 4"),
-        ({"depth": -1}, r"depth=-1 is not one of 0 … 4"),
-        ({"position": -1}, "position"),
-        ({"text": "é"}, "é"),
-        ({"model": "masked"}, "model='masked' belongs to the family encoder; it must be decoder"),
-    ],
-)
-def test_bad_traits_raise(traits, message):
-    with pytest.raises(TraitError, match=message):
-        LogitLens(**traits)
 
 
 def test_accessible_and_never_wider_than_the_page(mount, shoot):

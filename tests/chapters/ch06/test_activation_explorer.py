@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 import torch
-from traitlets import TraitError
 
 from glassformer import scratch
 from glassformer.chapters.ch06.activation_explorer import CURVES, ActivationExplorer
@@ -188,28 +187,6 @@ def test_the_gate(mount):
     )
     w.settle()
     assert (w.get("gate"), w.get("up")) == pytest.approx((1, 2), abs=0.051)
-
-
-@pytest.mark.parametrize(
-    "traits",
-    [{"show": "both"}, {"curve": "tanh"}, {"x": 4.1}, {"magnified": 2}, {"gate": -3.1}, {"up": float("nan")}],
-)
-def test_bad_traits_raise(traits):
-    with pytest.raises(TraitError, match=next(iter(traits))):
-        ActivationExplorer(**traits)
-
-
-@pytest.mark.parametrize("width", [900, 360])
-def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
-    w = mount(ActivationExplorer(x=1.2, magnified=1000), width=width)
-    assert w.table()
-    assert w.overflow() == 0
-    assert w.axe_violations() == []
-    shoot(f"activations-{width}")
-    w.set(show="gate")
-    assert w.overflow() == 0
-    assert w.axe_violations() == []
-    shoot(f"activations-gate-{width}")
 
 
 def test_every_curve_has_its_name_beside_it(mount):

@@ -6,7 +6,6 @@ import re
 import pytest
 from close import ENGINE, SINGLE, assert_close
 from playwright.sync_api import expect
-from traitlets import TraitError
 
 from glassformer import inside
 from glassformer.chapters.ch07.ablation_board import AblationBoard, _alone
@@ -119,21 +118,6 @@ def test_switches_by_keyboard_and_a_text_of_ones_own(mount):
     field.fill("A")
     w.settle()
     assert "it has no next character" in w.root.locator(".gf-meters").inner_text()
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"off": ["block 4: head 0"]}, "off contains 'block 4: head 0'; each entry must be"),
-        ({"off": ["head 0"]}, "the model has 4 blocks with 4 heads"),
-        ({"temperature": 2}, "temperature"),
-        ({"seed": -1}, "seed"),
-        ({"model": "masked"}, "must be decoder"),
-    ],
-)
-def test_bad_traits_raise(traits, message):
-    with pytest.raises(TraitError, match=message):
-        AblationBoard(**traits)
 
 
 def test_accessible_and_never_wider_than_the_page(mount, shoot):

@@ -1,7 +1,6 @@
 """Tests ParameterExplorer: its counts equal ModelConfig's for every choice, and it explains rules and changes."""
 
 import dataclasses
-import json
 import random
 import re
 
@@ -111,7 +110,6 @@ def test_every_part_of_every_model_is_known():
     assert {part.name for f in KNOWN.values() for part in ModelConfig(**f).parameter_count().parts} <= {
         *DEPENDS
     }
-    assert len(json.dumps(formulas())) < 60_000
 
 
 def test_presets_are_the_published_models_to_the_digit():
@@ -274,34 +272,6 @@ def test_parts_are_walked_through_with_the_keys_and_pointed_at(mount):
     w.root.locator(".gf-stack span[data-part=attention]").first.hover()
     assert w.says.startswith("Attention: 24 × 4D² = 24 × 4·768²")
     assert w.saved()["part"] == "attention"
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"preset": "gpt5"}, "preset='gpt5' is not one of gpt2"),
-        ({"fields": {"width": 3}}, "fields contains 'width', but only these are allowed: vocab_size"),
-        ({"fields": {"norm": "batchnorm"}}, "norm='batchnorm' is not one of"),
-        ({"fields": {"pooler": 1}}, "pooler=1 must be True or False"),
-        ({"fields": {"n_segments": 2}}, 'n_segments=2 needs family="encoder"'),
-        ({"part": "tail"}, "part='tail' is not one of token embedding"),
-    ],
-)
-def test_bad_traits_raise(traits, message):
-    with pytest.raises(TraitError, match=message):
-        ParameterExplorer(**traits)
-
-
-@pytest.mark.parametrize("width", [900, 360])
-def test_accessible_and_never_wider_than_the_page(mount, shoot, width):
-    w = mount(
-        ParameterExplorer("gpt3", fields={"family": "encoder", "pooler": True, "n_segments": 2}), width=width
-    )
-    w.control("Heads H").fill("7")
-    assert w.tables()
-    assert w.overflow() == 0
-    assert w.axe_violations() == []
-    shoot(f"parameters-{width}")
 
 
 @pytest.mark.parametrize("width", [900, 390, 360, 320])
