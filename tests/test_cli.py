@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from typer.testing import CliRunner
 
 from glassformer import checkpoints, huggingface, scratch
@@ -195,6 +195,27 @@ def test_what_cannot_be_printed_is_told():
     assert (finished.returncode, finished.stderr) == (2, "Error: the output: No space left on device\n")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="no such shell")
+@pytest.mark.parametrize(
+    ("closed", "arguments"), [(">&-", "params gpt2"), (">&- 2>&-", "generate --n-new 2")]
+)
+def test_a_command_whose_output_is_closed(closed, arguments):
+    ended = _with_closed(closed, *arguments.split())
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no such shell")
+def test_an_error_that_nobody_can_read():
+    ended = _with_closed(">&-", "params", "gpt2x")
+    assert (ended.returncode, ended.stderr.count("\n"), ended.stderr[:7]) == (2, 1, "Error: ")
+
+
+def _with_closed(closed, *arguments):
+    """Runs a command in a shell that closes its output, its errors or both."""
+    command = shlex.join([sys.executable, "-m", "glassformer", *map(str, arguments)])
+    return subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("room", ["scratch", "nn"])
 def test_trace_lists_the_arrays_of_a_real_run(room):
     output, status = run("trace", "t5-small", "--layers", 1, "--length", 7, "--room", room)
@@ -257,6 +278,17 @@ def test_what_has_the_name_of_a_models_file_but_is_none(folder, tmp_path, put, s
     put(tmp_path / "model.safetensors")
     output, status = run("generate", tmp_path, "--prompt", "a")
     assert (status, output.count("\n"), said in output) == (2, 1, True), output
+
+
+def test_a_tokenizer_whose_regular_expression_has_tried_enough(folder, tmp_path):
+    """Every `a` may begin another group: 2**50 ways to read fifty of them, of which the library tries ten million."""
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    tokenizer = huggingface.tokenizer(folder)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+$"), "isolated")
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    output, status = run("generate", tmp_path, "--prompt", "a" * 50 + "!")
+    assert status == 2
+    assert f"{tmp_path}, tokenizer.json: Onig: Regex search error: retry-limit-in-match over" in output
 
 
 def test_generate_takes_the_strategies(folder):
@@ -350,6 +382,24 @@ def test_the_command_that_train_prints_runs_whatever_was_learned(tmp_path, monke
     [command] = re.findall(r"^to generate text: python -m glassformer (.*)$", output, re.M)
     output, status = run(*shlex.split(command), "--n-new", "3")
     assert status == 0, (command, output)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "encoding"),
+    [
+        ("run", "\x1b\x07" * 600, "utf-8"),
+        ("run", "日本" * 600, "latin-1"),
+    ],
+)
+def test_a_command_that_cannot_be_printed_as_it_is_is_not_suggested(tmp_path, name, text, encoding):
+    (tmp_path / "text").write_text(text, encoding="utf-8")
+    sizes = ("model.d_model=8", "model.n_layers=1", "model.n_heads=2", "model.d_ff=12", "data.length=16")
+    options = ["--text", tmp_path / "text", "--steps", 1, "--device", "cpu"]
+    options += [part for size in sizes for part in ("--set", size)]
+    ended = CliRunner(charset=encoding).invoke(app, ["train", str(tmp_path / name), *map(str, options)])
+    assert ended.exit_code == 0, ended.output
+    assert "validation loss" in ended.output
+    assert "to generate" not in ended.output
 
 
 def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ always complete. No random state has to be saved, because each step draws its nu
 step number. Nothing is pickled, because unpickling would run code from the file.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -156,7 +157,7 @@ def load(folder: str | os.PathLike) -> Checkpoint:
         raise FileNotFoundError(f"{folder} is not a checkpoint and contains none: there is no {DESCRIPTION}")
     (_, last), before = steps[-1], steps[-2::-1]
     try:
-        return _loaded(last)
+        found = _loaded(last)
     except (OSError, ValueError) as error:
         good = next((place for _, place in before if _is_whole(place)), None)
         if good is None:
@@ -164,6 +165,31 @@ def load(folder: str | os.PathLike) -> Checkpoint:
         raise type(error)(
             f"{error}. An earlier checkpoint, {good}, is intact; to use it, move {last.name} out of the folder"
         ) from error
+    _check_one_run(last, before)
+    return found
+
+
+def _check_one_run(last: Path, others: list[tuple[int, Path]]) -> None:
+    """Checks that the checkpoints beside the last one are of its run; damaged ones are left out."""
+    mine = _of_run(last)
+    for _, place in others:
+        with contextlib.suppress(OSError, ValueError):
+            if any(
+                a != b for a, b in zip(mine, _of_run(place), strict=True) if a is not None and b is not None
+            ):
+                break
+    else:
+        return
+    raise ValueError(
+        f"{last.parent} has checkpoints of two runs, {place.name} and {last.name}, with different data or different "
+        "models: name one of the two folders, or move one away"
+    )
+
+
+def _of_run(place: Path) -> tuple[ModelConfig, str | None]:
+    """Returns what all checkpoints of a run have in common; the data were not noted from the beginning."""
+    described = _description(place / DESCRIPTION)
+    return _model_config(place / DESCRIPTION, described["model"]), described.get("task")
 
 
 def _is_whole(place: Path) -> bool:
@@ -341,6 +367,23 @@ def weights_in(place: Traversable, files: dict[str, bytes], name: str) -> Arrays
             raise ValueError(f"{said} has dtype {values.dtype}, but weights must be floating-point numbers")
         check_weights(said, values)
     return arrays
+
+
+def check_place(folder: str | os.PathLike) -> None:
+    """Checks that nothing in a run's folder is in the way of its checkpoints.
+
+    Raises:
+        ValueError: something has the name of a checkpoint, or of one that is being written, but is not a folder.
+        FileNotFoundError: it is a web address.
+    """
+    no_address(folder)
+    for start in (STEP, UNFINISHED):
+        for path in sorted(Path(folder).glob(f"{start}*")):
+            named = start == UNFINISHED or path.name.removeprefix(start).isdecimal()
+            if named and (not path.is_dir() or path.is_symlink()):
+                raise ValueError(
+                    f"{path} is in the way of checkpoints, whose folders have such names: move it away"
+                )
 
 
 def _steps(folder: Path) -> list[tuple[int, Path]]:

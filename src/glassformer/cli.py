@@ -46,6 +46,9 @@ class Commands(TyperGroup):
     def main(self, args: Sequence[str] | None = None, *names: Any, **options: Any) -> Any:
         """Runs the command that the arguments name, and flushes everything that it printed."""
         typed = sys.argv[1:] if args is None else list(args)
+        for stream in ("stdout", "stderr"):
+            if getattr(sys, stream) is None:  # closed by the shell's >&-, or there is no console on Windows
+                setattr(sys, stream, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open to the end
         if isinstance(
             sys.stdout, io.TextIOWrapper
         ):  # a code page of Windows has no ─ and no √: print a ? instead
@@ -501,7 +504,15 @@ def train(
             )
         if config.family != "encoder":
             prompt = "" if begins == "\n" else f" --prompt {shlex.quote(begins)}"
-            _show(f"to generate text: python -m glassformer generate {shipped.as_typed(folder)}{prompt}")
+            line = f"to generate text: python -m glassformer generate {shipped.as_typed(folder)}{prompt}"
+            if _is_shown_as_it_is(line):  # or another command would be printed
+                _show(line)
+
+
+def _is_shown_as_it_is(line: str) -> bool:
+    """Returns whether the output has every character of a line, and no terminal obeys or hides one."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return line.isprintable() and line.encode(encoding, "replace").decode(encoding) == line
 
 
 def _first_prompt(content: str, tokenizer: Any, task: Any) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer import tokenizer_files
+from glassformer.decoding import IncrementalDecoder
 from glassformer.shapes import Int64, Integer
 from glassformer.untrusted_files import bytes_in, decoded, json_object
 
@@ -102,6 +103,10 @@ class CharTokenizer:
         """
         return "".join(self.characters[i] for i in _checked_ids(ids, self.vocab_size))
 
+    def incremental(self) -> IncrementalDecoder:
+        """Returns a decoder that is given one id at a time."""
+        return IncrementalDecoder(self.decode)
+
     def to_json(self) -> str:
         """Returns the tokenizer as text, for a file."""
         return json.dumps({"characters": self.characters}, ensure_ascii=False)
@@ -181,6 +186,10 @@ class BytePairTokenizer:
             TypeError: the ids are not integers.
         """
         return self.tokenizer.decode(_checked_ids(ids, self.vocab_size).tolist(), skip_special_tokens=False)
+
+    def incremental(self) -> IncrementalDecoder:
+        """Returns a decoder that is given one id at a time, and shows no half characters."""
+        return IncrementalDecoder(self.decode)
 
     def to_json(self) -> str:
         """Returns the tokenizer as text, for a file: the library's own tokenizer.json."""
@@ -265,14 +274,29 @@ def library_errors(begins: str) -> Iterator[None]:
     """Turns errors of the tokenizers library into a ValueError whose message starts with `begins`.
 
     The library has no error class of its own, and its Rust code may panic, for example when a regular
-    expression has tried too many ways through a text.
+    expression has tried too many ways through a text. What it then writes to the terminal by itself is left out.
     """
     try:
-        yield
+        with _no_stderr():
+            yield
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         raise ValueError(f"{begins}: {checks.shown(str(error), checks.MESSAGE)}") from error
+
+
+@contextlib.contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Discards what other languages write to the standard error in the meantime; Python's own stream comes after."""
+    with contextlib.ExitStack() as ended:
+        with contextlib.suppress(OSError):  # it is closed: there is nothing to discard
+            kept = os.dup(2)
+            ended.callback(os.close, kept)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
+            ended.callback(os.dup2, kept, 2)
+        yield
 
 
 def _tokenizers() -> Any:

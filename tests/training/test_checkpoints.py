@@ -25,7 +25,7 @@ from glassformer.checkpoints import (
     save,
 )
 
-from .small import model_config
+from .small import model_config, trainer
 
 
 def checkpoint(step, **changes):
@@ -357,3 +357,35 @@ def test_bad_arguments(tmp_path):
         save(tmp_path, checkpoint(1))
     with pytest.raises(ValueError, match="keep=0 must be at least 1"):
         save(tmp_path, checkpoint(2), keep=0)
+
+
+def test_two_runs_in_one_folder_are_not_taken_for_one(tmp_path):
+    save(tmp_path, checkpoint(1))
+    other = checkpoint(5)
+    save(tmp_path / "other", dataclasses.replace(other, model_config=model_config(d_ff=32)))
+    shutil.copytree(tmp_path / "other" / "step-00000005", tmp_path / "step-00000005")
+    with pytest.raises(
+        ValueError, match="has checkpoints of two runs, step-00000001 and step-00000005, with different"
+    ):
+        load(tmp_path)
+    assert load(tmp_path / "step-00000005").step == 5
+    assert_same(load(tmp_path / "step-00000001"), checkpoint(1))
+
+
+@pytest.mark.parametrize("name", ["step-00000005", ".unfinished-x"])
+@pytest.mark.parametrize("kind", ["a file", "a link to a folder", "a link to nothing"])
+def test_what_is_in_the_way_of_checkpoints_is_found_before_the_first_step(tmp_path, name, kind):
+    run = tmp_path / "run"
+    run.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    if kind == "a file":
+        (run / name).write_bytes(b"mine")
+    else:
+        (run / name).symlink_to(tmp_path / ("elsewhere" if "folder" in kind else "nowhere"))
+    with pytest.raises(
+        ValueError, match=f"{name} is in the way of checkpoints, whose folders have such names"
+    ):
+        trainer(folder=run)
+    assert os.path.lexists(run / name)
+    (run / name).unlink()
+    assert len(trainer(folder=run).run()) == 8

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from glassformer import roles
 
-ROLES: Mapping[str, str] = {role: shades["light"] for role, shades in roles.SHADES.items()}
+ROLES = {role: shades["light"] for role, shades in roles.SHADES.items()}
 """The drawing colour of each role; on a dark page it becomes the role's other shade."""
 
 WEIGHTS = "cividis"

@@ -34,7 +34,7 @@ from glassformer.train.optimizers import (
 from glassformer.train.processes import Processes, choice_of, device_of, processes, world
 from glassformer.train.schedule import ema_share, is_due, rate_share
 from glassformer.train.signals import Stopped, stop_on_signals
-from glassformer.untrusted_files import LARGEST_WEIGHT, no_address
+from glassformer.untrusted_files import LARGEST_WEIGHT
 
 LOG = "log.jsonl"
 
@@ -65,7 +65,8 @@ class Trainer:
 
     Raises:
         ValueError: model, task and configuration do not fit together, or the batch does not fit the number of
-            processes; the folder has a run although `resume` is False, or the run of another model or configuration.
+            processes; something in the folder is in the way of checkpoints; it has a run although `resume` is
+            False, or the run of another model or configuration.
         TypeError: an argument is of the wrong kind.
     """
 
@@ -104,7 +105,7 @@ class Trainer:
         self.average: dict[str, torch.Tensor] | None = None
         self._validated: Record = {}  # results of the last evaluation
         if self.folder is not None:
-            no_address(self.folder)
+            checkpoints.check_place(self.folder)
         found = None if self.folder is None else checkpoints.latest(self.folder)
         if found is not None and not resume:
             raise ValueError(
