@@ -169,6 +169,47 @@ def test_no_two_matrices_begin_with_the_same_numbers(room):
 
 
 @both_rooms
+@pytest.mark.parametrize("causal", [False, True])
+@few
+@given(seed=seeds)
+def test_garbage_of_any_size_behind_a_mask_is_not_seen(room, causal, seed):
+    rng = np.random.default_rng(seed)
+    attention = room.layers.MultiHeadAttention(8, 2, causal=causal, **room.parameters())
+    x, mask = rng.normal(size=(2, 6, 8)), np.array([[0, 1, 1, 0, 1, 0], [1, 1, 0, 0, 1, 1]], bool)
+    garbage = np.where(mask[..., None], x, 1e4 * rng.normal(size=x.shape))
+    seen, hidden = (
+        room.numpy(attention(room.array(values), mask=room.array(mask[:, None, None])))
+        for values in (x, garbage)
+    )
+    assert_close(seen[mask], hidden[mask], DOUBLE)
+
+
+@both_rooms
+@few
+@given(seed=seeds, T=st.integers(2, 8))
+def test_an_encoder_without_positions_does_not_see_order(room, seed, T):
+    model = model_of(room, "BERT", positions="none")
+    text = read(model, seed, T)
+    order = np.random.default_rng(seed).permutation(T)
+    shuffled = run(room, model, text | {"ids": text["ids"][:, order]})
+    assert_close(shuffled, run(room, model, text)[:, order], DOUBLE)
+
+
+@both_rooms
+@pytest.mark.parametrize("positions", ["rope", "alibi", "t5", "learned", "sinusoidal"])
+@few
+@given(seed=seeds, T=st.integers(2, 6), shift=st.integers(1, 6))
+def test_only_absolute_positions_see_where_the_text_begins(room, positions, seed, T, shift):
+    model = model_of(room, "GPT-2", positions=positions, t5_n_buckets=8, t5_max_distance=9)
+    text = read(model, seed, T)
+    moved = run(room, model, text | {"position_ids": np.arange(T) + shift})
+    if positions in ("rope", "alibi", "t5"):
+        assert_close(moved, run(room, model, text), DOUBLE)
+    else:
+        assert difference(moved, run(room, model, text)) > MATTERS
+
+
+@both_rooms
 def test_the_tied_head_is_the_embedding(room):
     model = build(room, SYSTEMS["GPT-2"])
     text = {"ids": np.array([[1, 2, 3]])}
