@@ -60,7 +60,8 @@ LLAMA_LIKE = {
 
 def _like(family: dict[str, Any], *sizes: int, **others: Any) -> ModelConfig:
     """Returns the configuration of a member of a family, from its sizes in the order of `SIZES`."""
-    return ModelConfig(**family | dict(zip(SIZES, sizes, strict=False)) | others)
+    named: dict[str, Any] = dict(zip(SIZES, sizes, strict=False))
+    return ModelConfig(**family | named | others)
 
 
 def _gpt2(*sizes: int) -> ModelConfig:

@@ -33,7 +33,18 @@ class AnyTransformer(Protocol):
         """Maps ids (..., T) to logits (..., T, V)."""
         ...
 
-    def hidden(self, ids: Any, **inputs: Any) -> Any:
+    def hidden(
+        self,
+        ids: Any,
+        *,
+        mask: Any = None,
+        position_ids: Any = None,
+        segments: Any = None,
+        source: Any = None,
+        memory: Any = None,
+        source_mask: Any = None,
+        cache: Any = None,
+    ) -> Any:
         """Maps ids (..., T) to final states (..., T, D)."""
         ...
 
