@@ -109,7 +109,7 @@ class Running:
             return None
 
 
-class Own:
+class GPT:
     """The reader's design. A piece is called by its name; what it returns has as many axes as asked for.
 
     Args:
@@ -122,7 +122,7 @@ class Own:
         self.source = adapter  # as it was handed over, for whoever needs a fresh one
         self._learners: dict[str, Learner] = {}
         self.remarks: list[str] = []
-        self.found: dict[str, Any] = {}  # what one check of a stage has found out for the next
+        self.notes: dict[str, Any] = {}  # what one check of a stage has found out for the next
         self.running, self.hung = running or Running(), hung
         self.adapter = self._made(adapter)
         self.tensors, self.batched = (self._flag(name) for name in ("tensors", "batched"))
@@ -225,14 +225,14 @@ class Own:
 
     def _floats(self) -> str:
         """Returns the type of the stream's numbers: that of PyTorch's weights, if all are in double precision."""
-        if not self.tensors or "floats" in self.found:
-            return self.found.get("floats", "float32")
-        self.found["floats"] = "float32"
+        if not self.tensors or "floats" in self.notes:
+            return self.notes.get("floats", "float32")
+        self.notes["floats"] = "float32"
         with contextlib.suppress(Exception):  # whatever is wrong with them is told where they are checked
             kinds = {str(one.dtype) for one in self._named("weights")().values() if one.is_floating_point()}
             if kinds == {"torch.float64"}:
-                self.found["floats"] = "float64"
-        return self.found["floats"]
+                self.notes["floats"] = "float64"
+        return self.notes["floats"]
 
     def raw(self, name: str, *args: Any) -> Any:
         """Calls a piece that has run before, and returns its result as it is, with PyTorch's graph of it."""

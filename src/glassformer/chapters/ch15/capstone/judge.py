@@ -12,7 +12,7 @@ from glassformer.exercises.expect import Wrong
 from glassformer.exercises.surroundings import as_it_was, replaced, untouched_randomness
 from glassformer.exercises.timelimit import OutOfTime, Stop, call_within, keeper
 
-from .adapter import NUMBERS, LeaveOut, Missing, NotLookedAt, Own, Running
+from .adapter import GPT, NUMBERS, LeaveOut, Missing, NotLookedAt, Running
 from .stages import STAGES
 from .stages.training import BY_HEART, FROM_TEXT
 
@@ -137,15 +137,15 @@ def judge(
         running.begins()
         limit.worked = running.worked() or 0.0  # this may be no thread of its own, which has computed before
         try:
-            own = Own(adapter, running, hung)
-            lacks = [piece for piece in stage.words.needs if not own.has(piece)]
+            gpt = GPT(adapter, running, hung)
+            lacks = [piece for piece in stage.words.needs if not gpt.has(piece)]
             if lacks:
                 raise Missing(lacks[0])
             if name in OF_A_TEXT:
-                own.context_length  # noqa: B018 - if it is too short, this comes first
+                gpt.context_length  # noqa: B018 - if it is too short, this comes first
             for title, check in stage.checks:
                 try:
-                    check(own)
+                    check(gpt)
                 except NotLookedAt as why:
                     unseen[title] = str(why)
                 passed += 1
@@ -166,7 +166,7 @@ def judge(
             )
         except BaseException as error:  # sys.exit() too: the notebook runs on
             return replace(verdict, status=WRONG, passed=passed, message=raised(error))
-        return replace(verdict, status=RIGHT, passed=passed, remarks=tuple(own.remarks))
+        return replace(verdict, status=RIGHT, passed=passed, remarks=tuple(gpt.remarks))
 
     before, changed = replaced(), []
     try:

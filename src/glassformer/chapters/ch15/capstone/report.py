@@ -19,7 +19,7 @@ from glassformer.exercises.verdict import Panel, Table
 from glassformer.published import published
 from glassformer.text import corpus, read_text, split_in_three, tokenizer_from_json
 
-from .adapter import Cache, Missing, Own
+from .adapter import GPT, Cache, Missing
 from .measures.lines import lines_of
 from .stages import STAGES
 from .stages.weights import tried
@@ -131,7 +131,7 @@ def parts(adapter: Any, done: Sequence[str]) -> Table | Panel:
 
     def run() -> dict[str, Any] | str:
         try:
-            return _looked_at(Own(adapter))
+            return _looked_at(GPT(adapter))
         except Stop:
             raise
         except BaseException as error:
@@ -180,11 +180,11 @@ def _of_gpt2() -> dict[str, str]:
     }
 
 
-def _looked_at(own: Own) -> dict[str, Any]:
+def _looked_at(gpt: GPT) -> dict[str, Any]:
     """Runs each piece once, and counts the lines of the reader's own that run for the first time."""
     seen: set[tuple[str, int]] = set()
     lines, sizes, total = {}, {}, 0
-    for stage, pieces in _trials(own).items():
+    for stage, pieces in _trials(gpt).items():
         before = len(seen)
         ran = False
         for piece in pieces:
@@ -195,24 +195,24 @@ def _looked_at(own: Own) -> dict[str, Any]:
                 continue
         if ran:
             lines[stage] = len(seen) - before
-    V = own.vocab_size
+    V = gpt.vocab_size
     sizes["tokenizer"], sizes["loss"] = f"{V:,} ids", f"ln V = {math.log(V):.2f}"
-    sizes["model"] = f"reads {own.context_length:,}"
+    sizes["model"] = f"reads {gpt.context_length:,}"
     with contextlib.suppress(Missing, NotAttempted, Wrong):
-        sizes["embedding"] = f"{V:,} × {own.width}"
-    sizes |= _inside(own)
+        sizes["embedding"] = f"{V:,} × {gpt.width}"
+    sizes |= _inside(gpt)
     with contextlib.suppress(Missing, NotAttempted, Wrong):
-        total = sum(as_numbers(one, "a weight").size for one in own.arrays("weights").values())
+        total = sum(as_numbers(one, "a weight").size for one in gpt.arrays("weights").values())
     return {"lines": lines, "sizes": sizes, "total": total}
 
 
-def _inside(own: Own) -> dict[str, str]:
+def _inside(gpt: GPT) -> dict[str, str]:
     """Returns the sizes of attention and the blocks, as far as they can be seen while the model runs.
 
     Scores are arrays (…, T, T) among the local variables of the reader's code, for a T that is no other size. A
     function that has some for all heads is called once for each block; one that has them for one head, for each head.
     """
-    T = next(n for n in (13, 11, 7) if n != own.vocab_size)
+    T = next(n for n in (13, 11, 7) if n != gpt.vocab_size)
     calls: dict[
         int, tuple[Any, int]
     ] = {}  # the frames, so that no two have the same identity; and their heads
@@ -225,25 +225,25 @@ def _inside(own: Own) -> dict[str, str]:
                 calls[id(frame)] = frame, most
 
     with contextlib.suppress(Missing, NotAttempted, Wrong):
-        lines_of(lambda: own.call("logits", np.arange(T) % own.vocab_size), look)
+        lines_of(lambda: gpt.call("logits", np.arange(T) % gpt.vocab_size), look)
     found, blocks = {}, 0
     with contextlib.suppress(Missing, NotAttempted, Wrong):
-        found, blocks = _blocks(own)
+        found, blocks = _blocks(gpt)
     heads = max((most for _, most in calls.values()), default=0)
     if heads == 1:
         times = Counter(frame.f_code for frame, _ in calls.values())
         heads = min((n // blocks for n in times.values() if blocks and n % blocks == 0), default=0)
     with contextlib.suppress(Missing, NotAttempted, Wrong):
-        if heads and own.width % heads == 0:
-            found["attention"] = f"{heads} head{'s' * (heads > 1)} of {own.width // heads}"
+        if heads and gpt.width % heads == 0:
+            found["attention"] = f"{heads} head{'s' * (heads > 1)} of {gpt.width // heads}"
     return found
 
 
-def _blocks(own: Own) -> tuple[dict[str, str], int]:
+def _blocks(gpt: GPT) -> tuple[dict[str, str], int]:
     """Counts the blocks, groups of weights whose names differ by one number alone; 0 if there are none."""
     groups: dict[tuple[str, str], int] = {}
     names: dict[str, set[str]] = {}
-    for name, weight in own.arrays("weights").items():
+    for name, weight in gpt.arrays("weights").items():
         number = re.search(r"(?<![A-Za-z])\d+|(?<=[a-z_])\d+(?=[._])", name)
         if number is None:
             continue
@@ -259,24 +259,24 @@ def _blocks(own: Own) -> tuple[dict[str, str], int]:
     return {}, 0
 
 
-def _trials(own: Own) -> dict[str, list[Callable[[], Any]]]:
+def _trials(gpt: GPT) -> dict[str, list[Callable[[], Any]]]:
     """Returns functions that run each stage's pieces once."""
-    ids, text = np.arange(8) % own.vocab_size, "A horse!"
+    ids, text = np.arange(8) % gpt.vocab_size, "A horse!"
     qkv = np.random.default_rng(0).normal(size=(3, 2, 8, 4))
     kept = Cache()
 
     def writes(piece: str) -> list[Callable[[], Any]]:
-        return [lambda t=t: own.call(piece, ids, 3, t, 0) for t in (0, 1.0)]
+        return [lambda t=t: gpt.call(piece, ids, 3, t, 0) for t in (0, 1.0)]
 
     return {
-        "tokenizer": [lambda: own.call("encode", text), lambda: own.call("decode", ids)],
-        "embedding": [lambda: own.call("embed", ids)],
-        "attention": [lambda c=c: own.call("attention", *qkv, c) for c in (True, False)],
-        "block": [lambda: own.call("block", np.random.default_rng(1).normal(size=(8, own.width)))],
-        "model": [lambda: own.call("logits", ids)],
-        "loss": [lambda: own.call("loss", ids, ids), lambda: own.call("gradients", ids, ids)],
-        "training": [lambda: own.call("learn", ids, ids)],
+        "tokenizer": [lambda: gpt.call("encode", text), lambda: gpt.call("decode", ids)],
+        "embedding": [lambda: gpt.call("embed", ids)],
+        "attention": [lambda c=c: gpt.call("attention", *qkv, c) for c in (True, False)],
+        "block": [lambda: gpt.call("block", np.random.default_rng(1).normal(size=(8, gpt.width)))],
+        "model": [lambda: gpt.call("logits", ids)],
+        "loss": [lambda: gpt.call("loss", ids, ids), lambda: gpt.call("gradients", ids, ids)],
+        "training": [lambda: gpt.call("learn", ids, ids)],
         "generation": writes("generate"),
-        "weights": [lambda: tried(own)],
-        "cache": [*(lambda i=i: own.call("step", i, kept) for i in (0, 1)), *writes("generate_cached")],
+        "weights": [lambda: tried(gpt)],
+        "cache": [*(lambda i=i: gpt.call("step", i, kept) for i in (0, 1)), *writes("generate_cached")],
     }

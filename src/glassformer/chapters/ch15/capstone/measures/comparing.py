@@ -8,7 +8,7 @@ import numpy as np
 
 from glassformer.exercises.expect import Wrong
 
-from ..adapter import Own, Told
+from ..adapter import GPT, Told
 
 # Single precision after a few blocks; a mistake is off by a hundred times as much.
 CLOSE = 1e-4
@@ -67,15 +67,15 @@ def leaks(changed: np.ndarray, at: int, what: str) -> None:
     raise Told(message, "leak")
 
 
-def changed_by(own: Own, ids: np.ndarray, at: int) -> np.ndarray:
+def changed_by(gpt: GPT, ids: np.ndarray, at: int) -> np.ndarray:
     """Replaces the id at a position, and returns the rows of the logits that have changed.
 
     Raises:
         Told: an earlier one is among them.
     """
     other = ids.copy()
-    other[at] = (ids[at] + 1) % own.vocab_size
-    changed = differs(own.logits(other), own.logits(ids))
+    other[at] = (ids[at] + 1) % gpt.vocab_size
+    changed = differs(gpt.logits(other), gpt.logits(ids))
     leaks(changed, at, "id")
     return changed
 
@@ -91,11 +91,11 @@ def masked_sometimes(T: int, right: int) -> Iterator[None]:
         raise Told(message, "mask-at-times") from told
 
 
-def ends_alike(own: Own, ids: np.ndarray) -> None:
+def ends_alike(gpt: GPT, ids: np.ndarray) -> None:
     """Raises `Told` if the first rows of the logits change when the text ends after them."""
-    whole = own.logits(ids)
+    whole = gpt.logits(ids)
     for n in (1, 5):
-        if not close(own.logits(ids[:n]), whole[:n]):
+        if not close(gpt.logits(ids[:n]), whole[:n]):
             raise cut_short(n)
 
 
@@ -105,27 +105,27 @@ def cut_short(n: int) -> Told:
     return Told(f"{rows} if all later ones are removed.", "over-positions")
 
 
-def steady(own: Own, ids: np.ndarray) -> None:
+def steady(gpt: GPT, ids: np.ndarray) -> None:
     """Raises `Told` if the same ids have different logits the second time."""
-    if not close(own.logits(ids), own.logits(ids)):
+    if not close(gpt.logits(ids), gpt.logits(ids)):
         raise Told("the same ids gave two different results.", "dropout-in-evaluation")
 
 
-def alone_and_together(own: Own, ids: np.ndarray, other: np.ndarray) -> None:
+def alone_and_together(gpt: GPT, ids: np.ndarray, other: np.ndarray) -> None:
     """Raises `Told` if a text has other logits in a batch than alone; nothing is seen without `batched`."""
-    if not own.batched:
+    if not gpt.batched:
         return
-    both = together(own, np.stack([ids, other]))
+    both = together(gpt, np.stack([ids, other]))
     for i, one in enumerate((ids, other)):
-        if not close(both[i], own.logits(one)):
+        if not close(both[i], gpt.logits(one)):
             raise Told(f"text {i} of two has different logits from those it has alone.", "across-texts")
 
 
-def together(own: Own, ids: np.ndarray) -> np.ndarray:
+def together(gpt: GPT, ids: np.ndarray) -> np.ndarray:
     """Returns the logits of several texts at once, (B, T, V)."""
-    with own.several_texts():
-        found = own.array("logits", ids, axes="B T V", what=f"`logits` of {len(ids)} texts")
-    want = (*ids.shape, own.vocab_size)
+    with gpt.several_texts():
+        found = gpt.array("logits", ids, axes="B T V", what=f"`logits` of {len(ids)} texts")
+    want = (*ids.shape, gpt.vocab_size)
     if found.shape != want:
         message = f"`logits` of ids (B, T) = {ids.shape} should have shape (B, T, V) = {want}; yours has {found.shape}."
         if found.shape[:2] == (1, ids.size):

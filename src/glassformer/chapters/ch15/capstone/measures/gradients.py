@@ -6,7 +6,7 @@ import numpy as np
 
 from glassformer.exercises.expect import as_numbers
 
-from ..adapter import Own
+from ..adapter import GPT
 from .loud import loud_weights
 from .slopes import Slope, slope, ways
 
@@ -17,18 +17,18 @@ Arrays = dict[str, np.ndarray]
 class Texts:
     """A text, and the design whose loss it is."""
 
-    own: Own
+    gpt: GPT
     ids: np.ndarray
     targets: np.ndarray
 
     def loss(self) -> float:
         """Computes the loss with the weights as they are."""
-        return self.own.number("loss", self.ids, self.targets)
+        return self.gpt.number("loss", self.ids, self.targets)
 
 
 def gradients_of(texts: Texts) -> Arrays:
     """Returns the reader's gradients, but those that are None: PyTorch's, of a weight that the loss does not reach."""
-    found = texts.own.arrays("gradients", texts.ids, texts.targets)
+    found = texts.gpt.arrays("gradients", texts.ids, texts.targets)
     return {
         name: np.array(as_numbers(one, f"the gradient of `{name}`"), dtype=np.float64)
         for name, one in found.items()
@@ -61,7 +61,7 @@ def measured_loudly(texts: Texts, seen: dict[str, Slope], found: Arrays, weights
     Some slopes cannot be seen at the first weights, such as those of queries while scores are tiny. And some mistakes
     cannot, such as a gain that is left out while all gains are 1. A backward pass that is right is so at any weights.
     """
-    with loud_weights(texts.own, lambda: texts.own.logits(texts.ids)) as changed:
+    with loud_weights(texts.gpt, lambda: texts.gpt.logits(texts.ids)) as changed:
         if not changed:
             return
         louder = gradients_of(texts)

@@ -13,7 +13,7 @@ import numpy as np
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong
 
-from ..adapter import Missing, Own, in_place
+from ..adapter import GPT, Missing, in_place
 from .texts import learn, windows_of
 from .trained import to_train
 
@@ -21,9 +21,9 @@ STEPS = 20  # of training, where `weights` shows nothing that can be changed
 FAR = 1e-2  # relative: by at least so much louder weights change what is computed
 
 
-def trained_arrays(own: Own) -> dict[str, np.ndarray]:
+def trained_arrays(gpt: GPT) -> dict[str, np.ndarray]:
     """Returns the arrays of `weights` that are to be trained and can be changed."""
-    arrays = {name: in_place(one) for name, one in to_train(own).items()}
+    arrays = {name: in_place(one) for name, one in to_train(gpt).items()}
     return {name: one for name, one in arrays.items() if one is not None}
 
 
@@ -39,14 +39,14 @@ def put_back(arrays: list[np.ndarray]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def loud_weights(own: Own, run: Callable[[], np.ndarray], *, biases: bool = True) -> Iterator[bool]:
+def loud_weights(gpt: GPT, run: Callable[[], np.ndarray], *, biases: bool = True) -> Iterator[bool]:
     """Makes the reader's weights so large that each part of a block counts, and changes them back.
 
     A matrix gets random numbers that keep a vector's length, a gain or a bias some tenths more or less. Where `weights`
     shows none that can be changed, the model is trained a little instead.
 
     Args:
-        own: the reader's design.
+        gpt: the reader's design.
         run: computes what has to change; if it does not, the arrays are copies.
         biases: whether what is called a bias changes, too.
 
@@ -54,7 +54,7 @@ def loud_weights(own: Own, run: Callable[[], np.ndarray], *, biases: bool = True
         whether it has changed, and is made of numbers.
     """
     rng, was = np.random.default_rng(6), run()
-    arrays = [one for name, one in trained_arrays(own).items() if biases or "bias" not in name]
+    arrays = [one for name, one in trained_arrays(gpt).items() if biases or "bias" not in name]
     with put_back(arrays):
         for one in arrays:
             if one.ndim > 1:
@@ -62,17 +62,17 @@ def loud_weights(own: Own, run: Callable[[], np.ndarray], *, biases: bool = True
             else:
                 more = rng.choice([-1, 1], size=one.shape) * rng.uniform(0.2, 0.5, size=one.shape)
             one[...] += more.astype(one.dtype)
-        if not arrays and own.has("learn"):
+        if not arrays and gpt.has("learn"):
             with contextlib.suppress(Wrong, Missing, NotAttempted):  # the stage of training tells
-                for windows in windows_of(own, STEPS, 12, 2):
-                    learn(own, windows)
+                for windows in windows_of(gpt, STEPS, 12, 2):
+                    learn(gpt, windows)
         yield _has_changed(run, was)
 
 
-def also_loud(own: Own, run: Callable[[], np.ndarray], check: Callable[[], None]) -> None:
+def also_loud(gpt: GPT, run: Callable[[], np.ndarray], check: Callable[[], None]) -> None:
     """Checks something with the weights as they are and, because what a block adds may start at 0, with loud ones."""
     check()
-    with loud_weights(own, run) as changed:
+    with loud_weights(gpt, run) as changed:
         if changed:
             check()
 

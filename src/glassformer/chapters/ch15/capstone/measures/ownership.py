@@ -12,7 +12,7 @@ from typing import Any
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong
 
-from ..adapter import LeaveOut, Missing, Own, Told
+from ..adapter import GPT, LeaveOut, Missing, Told
 from ..words import remark
 from .formula import KEYS, Q, V
 
@@ -33,13 +33,13 @@ _TOKENIZERS = "glassformer.text"
 WATCHED = 10.0  # times as long as alone: what code may take that is watched call by call
 
 
-def told_if_borrowed(own: Own, piece: str, run: Callable[[Own], Any]) -> None:
+def told_if_borrowed(gpt: GPT, piece: str, run: Callable[[GPT], Any]) -> None:
     """Raises `Told` if a piece runs a part of a Transformer that is somebody else's."""
-    if not own.has(piece):
+    if not gpt.has(piece):
         return
-    with own.running.slowed(WATCHED):
-        found = borrowed(lambda: run(own))
-    if _ATTENTION in found and piece != "attention" and _attends_itself(own):
+    with gpt.running.slowed(WATCHED):
+        found = borrowed(lambda: run(gpt))
+    if _ATTENTION in found and piece != "attention" and _attends_itself(gpt):
         found.remove(_ATTENTION)
     if not found:
         return
@@ -52,19 +52,19 @@ def told_if_borrowed(own: Own, piece: str, run: Callable[[Own], Any]) -> None:
     raise Told(message, "borrowed")
 
 
-def _attends_itself(own: Own) -> bool:
+def _attends_itself(gpt: GPT) -> bool:
     """Returns whether the adapter has an attention of its own."""
-    return own.has("attention") and not borrowed(lambda: own.call("attention", Q, KEYS, V, True))
+    return gpt.has("attention") and not borrowed(lambda: gpt.call("attention", Q, KEYS, V, True))
 
 
-def remark_on_tokenizer(own: Own, text: str) -> None:
+def remark_on_tokenizer(gpt: GPT, text: str) -> None:
     """Remarks on a tokenizer that is the book's."""
     for piece, run in (
-        ("encode", lambda: own.call("encode", text)),
-        ("decode", lambda: own.decode(own.found["ids"])),
+        ("encode", lambda: gpt.call("encode", text)),
+        ("decode", lambda: gpt.decode(gpt.notes["ids"])),
     ):
         if _TOKENIZERS in _run_under_watch(run):
-            return own.remark(remark("books-tokenizer", name=piece))
+            return gpt.remark(remark("books-tokenizer", name=piece))
     return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..adapter import Own
+from ..adapter import GPT
 
 
 @dataclass
@@ -54,16 +54,16 @@ def always_new(steps: list[Steps]) -> bool:
     return remembers and not any(any(step.knew) or known & set(map(id, step.optimizers)) for step in later)
 
 
-def trained_tensors(own: Own, steps: Steps) -> list[Any]:
+def trained_tensors(gpt: GPT, steps: Steps) -> list[Any]:
     """Returns the reader's torch tensors that may have a gradient: of `weights`, the adapter and its optimizers."""
     if "torch" not in sys.modules:
         return []
     import torch
 
     found: dict[int, Any] = {}
-    places = [own.adapter, *getattr(own.adapter, "__dict__", {}).values()]
-    if own.has("weights"):
-        places.append(own.piece("weights")())
+    places = [gpt.adapter, *getattr(gpt.adapter, "__dict__", {}).values()]
+    if gpt.has("weights"):
+        places.append(gpt.piece("weights")())
     places += [group["params"] for one in steps.optimizers for group in one.param_groups]
     for place in places:
         if isinstance(place, torch.nn.Module):

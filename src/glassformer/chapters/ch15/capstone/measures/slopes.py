@@ -41,13 +41,13 @@ class Slope:
     @property
     def wrong(self) -> bool:
         """Returns whether the gradient is wrong for certain. Between this and `agrees`, nothing can be said."""
-        gap, size = abs(self.found - self.predicted), max(abs(self.found), abs(self.predicted))
+        gap, size = abs(self.notes - self.predicted), max(abs(self.notes), abs(self.predicted))
         return not self.agrees and gap > AGREES * size + SURE * self.error
 
     @property
     def flat(self) -> bool:
         """Returns whether the loss does not change visibly along this direction."""
-        return abs(self.found) <= SURE * self.error
+        return abs(self.notes) <= SURE * self.error
 
 
 def slope(loss: Callable[[], float], weight: np.ndarray, way: np.ndarray, gradient: np.ndarray) -> Slope:

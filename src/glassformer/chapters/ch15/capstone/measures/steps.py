@@ -13,7 +13,7 @@ import numpy as np
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong
 
-from ..adapter import LeaveOut, Missing, NotLookedAt, Own, Told, in_place
+from ..adapter import GPT, LeaveOut, Missing, NotLookedAt, Told, in_place
 from .loud import put_back, trained_arrays
 from .texts import asked, prompt_of
 
@@ -34,29 +34,29 @@ UNCHANGEABLE = "the arrays that `weights` returns cannot be changed from outside
 class _Trainer:
     """Takes steps of a training from the same weights."""
 
-    own: Own
+    gpt: GPT
     start: dict[str, np.ndarray]
 
     def step(self, text: np.ndarray) -> tuple[dict[str, np.ndarray], float]:
         """Returns what a step on a text (T + 1,) adds to each weight, and the loss that it returns."""
-        for name, weight in _arrays(self.own).items():
+        for name, weight in _arrays(self.gpt).items():
             weight[...] = self.start[name]
-        if any(not np.array_equal(one, self.start[name]) for name, one in _arrays(self.own).items()):
+        if any(not np.array_equal(one, self.start[name]) for name, one in _arrays(self.gpt).items()):
             raise NotLookedAt(UNCHANGEABLE)
-        loss = self.own.number("learn", text[:-1], text[1:])
-        now = _arrays(self.own)
+        loss = self.gpt.number("learn", text[:-1], text[1:])
+        now = _arrays(self.gpt)
         if set(now) != set(self.start):
             raise NotLookedAt("`weights` does not always return the same names")
         return {name: now[name].astype(np.float64) - self.start[name] for name in self.start}, loss
 
 
-def _arrays(own: Own) -> dict[str, np.ndarray]:
-    found = {name: in_place(one) for name, one in own.arrays("weights").items()}
+def _arrays(gpt: GPT) -> dict[str, np.ndarray]:
+    found = {name: in_place(one) for name, one in gpt.arrays("weights").items()}
     return {name: one for name, one in found.items() if one is not None}
 
 
-def _copies(own: Own) -> dict[str, np.ndarray]:
-    return {name: one.copy() for name, one in _arrays(own).items()}
+def _copies(gpt: GPT) -> dict[str, np.ndarray]:
+    return {name: one.copy() for name, one in _arrays(gpt).items()}
 
 
 def _flat(step: dict[str, np.ndarray]) -> np.ndarray:
@@ -68,22 +68,22 @@ def _cosine(one: np.ndarray, other: np.ndarray) -> float:
     return float((one * other).sum() / lengths) if lengths else 0.0
 
 
-def fresh_model(own: Own) -> Own:
+def fresh_model(gpt: GPT) -> GPT:
     """Returns another model of the reader's, not trained by the other checks."""
-    return Own(own.source, own.running, own.hung)
+    return GPT(gpt.source, gpt.running, gpt.hung)
 
 
-def no_step_is_late(own: Own) -> None:
+def no_step_is_late(gpt: GPT) -> None:
     """Raises `Told` if a step follows the gradient of the batch before.
 
     Two new models with the same weights take a step on one text and then one on two different texts. If these second
     steps are the same, they do not come from the texts that they were given; and if the third steps differ, on one
     text again, they come from those before.
     """
-    first, *others = (prompt_of(own, SIZE, 22 + i) for i in range(3))
-    start, steps = _copies(fresh_model(own)), []
+    first, *others = (prompt_of(gpt, SIZE, 22 + i) for i in range(3))
+    start, steps = _copies(fresh_model(gpt)), []
     for other in others if start else ():
-        trainer = _Trainer(fresh_model(own), start)
+        trainer = _Trainer(fresh_model(gpt), start)
         steps.append([_flat(trainer.step(text)[0]) for text in (first, other, first)])
     same = [_cosine(one, other) > 1 - SAME for one, other in zip(*steps, strict=True)] if steps else []
     if same[1:] == [True, False]:
@@ -91,19 +91,19 @@ def no_step_is_late(own: Own) -> None:
         raise Told(f"{message}Both of these second steps changed the weights alike.", "batch-before")
 
 
-def steps_follow_their_text(own: Own) -> None:
+def steps_follow_their_text(gpt: GPT) -> None:
     """Raises `Told` if the steps follow something else than the gradient of the text that they are given.
 
     Raises:
         NotLookedAt: nothing can be seen from outside.
     """
-    if not own.has("weights"):
+    if not gpt.has("weights"):
         raise NotLookedAt("your adapter has no `weights`")
     try:
-        fresh, other = fresh_model(own), fresh_model(own)
+        fresh, other = fresh_model(gpt), fresh_model(gpt)
         start = _copies(fresh)
         if fresh.adapter is not other.adapter:
-            no_step_is_late(own)
+            no_step_is_late(gpt)
             start = _woken(other, start)
     except Told:
         raise
@@ -112,14 +112,14 @@ def steps_follow_their_text(own: Own) -> None:
     if not start:
         raise NotLookedAt(UNCHANGEABLE)
     with put_back(list(_arrays(fresh).values())):
-        _look(_Trainer(fresh, start), prompt_of(own, SIZE, 21), prompt_of(own, SIZE, 20))
+        _look(_Trainer(fresh, start), prompt_of(gpt, SIZE, 21), prompt_of(gpt, SIZE, 20))
 
 
-def _woken(own: Own, start: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _woken(gpt: GPT, start: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns weights after a few steps, because the gradients of some are 0 while others are 0."""
     for seed in range(WAKING):
-        own.number("learn", *asked(own, SIZE - 1, seed))
-    now = _copies(own)
+        gpt.number("learn", *asked(gpt, SIZE - 1, seed))
+    now = _copies(gpt)
     if {name: one.shape for name, one in now.items()} != {name: one.shape for name, one in start.items()}:
         return start
     burst = any(np.abs(now[name]).max() > BURST * (1 + np.abs(one).max()) for name, one in start.items())
@@ -187,19 +187,19 @@ def _in_place(trainer: _Trainer, text: np.ndarray, step: np.ndarray) -> bool:
     return bool(found @ away > -0.5 * (away @ away))
 
 
-def told_if_copied(own: Own) -> None:
+def told_if_copied(gpt: GPT) -> None:
     """Raises `Told` if `weights` returns copies, so that nothing that is done to them reaches the model."""
-    arrays, ids = list(trained_arrays(own).values()), asked(own)[0]
-    if not arrays or not own.has("logits"):
+    arrays, ids = list(trained_arrays(gpt).values()), asked(gpt)[0]
+    if not arrays or not gpt.has("logits"):
         return
-    was, kept = own.logits(ids), [one.copy() for one in arrays]
+    was, kept = gpt.logits(ids), [one.copy() for one in arrays]
     with put_back(arrays):
         for one in arrays:
             one[...] = 1.5 * one + 0.1
-        again = list(trained_arrays(own).values())
+        again = list(trained_arrays(gpt).values())
         try:
             anew = len(again) == len(kept) and all(map(np.array_equal, again, kept))
-            same = anew and np.array_equal(own.logits(ids), was)
+            same = anew and np.array_equal(gpt.logits(ids), was)
         except Wrong:
             same = False  # the model has noticed
     if same:

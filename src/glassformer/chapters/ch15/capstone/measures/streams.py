@@ -4,7 +4,7 @@ import numpy as np
 
 from glassformer.exercises.expect import Wrong
 
-from ..adapter import LeaveOut, Missing, Own, Told
+from ..adapter import GPT, LeaveOut, Missing, Told
 from .comparing import differs
 from .texts import some_ids
 
@@ -13,14 +13,14 @@ HEARD = (
 )
 
 
-def stream(own: Own, seed: int = 7, rows: int = 9) -> np.ndarray:
+def stream(gpt: GPT, seed: int = 7, rows: int = 9) -> np.ndarray:
     """Returns a stream of random numbers, (T, D)."""
-    return np.random.default_rng(seed).normal(size=(rows, own.width))
+    return np.random.default_rng(seed).normal(size=(rows, gpt.width))
 
 
-def through(own: Own, x: np.ndarray) -> np.ndarray:
+def through(gpt: GPT, x: np.ndarray) -> np.ndarray:
     """Returns what a block makes of a stream (T, D), if it is made of numbers."""
-    found = own.array("block", x, axes="T D", what=f"`block` of (T, D) = {x.shape}")
+    found = gpt.array("block", x, axes="T D", what=f"`block` of (T, D) = {x.shape}")
     if found.shape != x.shape:
         raise Wrong(f"`block` of (T, D) = {x.shape} should have the same shape; yours has {found.shape}.")
     lost = np.flatnonzero(~np.isfinite(found).all(axis=-1))
@@ -32,9 +32,9 @@ def through(own: Own, x: np.ndarray) -> np.ndarray:
     return found
 
 
-def deaf(own: Own, message: str, looked: bool) -> Told | LeaveOut:
+def deaf(gpt: GPT, message: str, looked: bool) -> Told | LeaveOut:
     """Returns the failure of a design that ignores earlier positions, if other weights were tried, too."""
-    if looked or own.has("learn"):
+    if looked or gpt.has("learn"):
         return Told(message, "blind")
     return LeaveOut(
         f"{message} Either attention does not look back, or what it adds starts at 0. To find out, the checker has to "
@@ -42,24 +42,24 @@ def deaf(own: Own, message: str, looked: bool) -> Told | LeaveOut:
     )
 
 
-def heard(own: Own) -> list[int]:
+def heard(gpt: GPT) -> list[int]:
     """Returns the positions on which a block's last row depends. It need not look at every other."""
 
     def hears(at: int, seed: int) -> bool:
-        x, other = stream(own, seed), stream(own, seed)
-        other[at] = 3 * stream(own, 50 + seed)[0]
-        return 8 in differs(through(own, other), through(own, x))
+        x, other = stream(gpt, seed), stream(gpt, seed)
+        other[at] = 3 * stream(gpt, 50 + seed)[0]
+        return 8 in differs(through(gpt, other), through(gpt, x))
 
     return [at for at in range(8) if any(hears(at, seed) for seed in range(4))]
 
 
-def read(own: Own) -> list[int]:
+def read(gpt: GPT) -> list[int]:
     """Returns the ids on which the last of twelve rows of logits depends."""
 
     def reads(at: int, seed: int) -> bool:
-        ids, other = some_ids(own, 12, seed), some_ids(own, 12, seed)
-        other[at] = (ids[at] + 1) % own.vocab_size
-        return 11 in differs(own.logits(other), own.logits(ids))
+        ids, other = some_ids(gpt, 12, seed), some_ids(gpt, 12, seed)
+        other[at] = (ids[at] + 1) % gpt.vocab_size
+        return 11 in differs(gpt.logits(other), gpt.logits(ids))
 
     return [at for at in range(11) if any(reads(at, seed) for seed in range(4))]
 
@@ -70,32 +70,32 @@ def alike(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean([a @ b / np.sqrt((a @ a) * (b @ b) + 1e-30) for a, b in rows]))
 
 
-def audible(own: Own) -> bool:
+def audible(gpt: GPT) -> bool:
     """Returns whether other earlier ids, and other rows of a block, change the last row by far more than order."""
-    ids, V = some_ids(own, 12), own.vocab_size
+    ids, V = some_ids(gpt, 12), gpt.vocab_size
     others = np.concatenate([(ids[:-1] + 1) % V, ids[-1:]])
-    pairs = [[own.logits(one)[-1] for one in (ids, others)]]
-    if own.has("block"):
-        x = stream(own)
-        pairs.append([through(own, one)[-1] for one in (x, np.concatenate([-x[:-1], x[-1:]]))])
+    pairs = [[gpt.logits(one)[-1] for one in (ids, others)]]
+    if gpt.has("block"):
+        x = stream(gpt)
+        pairs.append([through(gpt, one)[-1] for one in (x, np.concatenate([-x[:-1], x[-1:]]))])
     return all(np.abs(one - other).max() > HEARD * np.abs(one).max() for one, other in pairs)
 
 
-def without_order(own: Own) -> str:
+def without_order(gpt: GPT) -> str:
     """Returns how it shows that the model ignores the order of its ids; "" if it does not ignore it."""
-    ids = some_ids(own, 12)
+    ids = some_ids(gpt, 12)
     swapped = ids.copy()
     swapped[[1, 4]] = ids[[4, 1]]
-    if 11 not in differs(own.logits(swapped), own.logits(ids)):
+    if 11 not in differs(gpt.logits(swapped), gpt.logits(ids)):
         return "two earlier ids were exchanged, and the last row of `logits` did not change."
     # With more than one block, the causal mask alone lets some order through. Then a text of one repeated id shows
     # whether positions come in at the beginning, and a block shows whether they come in through attention.
-    same = own.logits(np.full(12, ids[0]))
+    same = gpt.logits(np.full(12, ids[0]))
     if len(differs(same, np.broadcast_to(same[:1], same.shape))):
         return ""
     try:
-        x = stream(own)
-        if 8 in differs(through(own, np.concatenate([x[[2, 0, 3, 1]], x[4:]])), through(own, x)):
+        x = stream(gpt)
+        if 8 in differs(through(gpt, np.concatenate([x[[2, 0, 3, 1]], x[4:]])), through(gpt, x)):
             return ""
     except Missing:
         return ""

@@ -5,34 +5,34 @@ import numpy as np
 from glassformer.exercises.expect import Wrong, as_numbers, in_numpy
 from glassformer.text import corpus
 
-from ..adapter import Own, Told
+from ..adapter import GPT, Told
 
 PROMPT = 6  # ids
 LONG = 512  # ids; a longer context is not filled
 IMMENSE = 1e6  # a temperature at which all ids are equally likely
 
 
-def some_ids(own: Own, n: int, seed: int = 5) -> np.ndarray:
+def some_ids(gpt: GPT, n: int, seed: int = 5) -> np.ndarray:
     """Returns n ids; no two neighbours are the same."""
-    steps = np.random.default_rng(seed).integers(1, own.vocab_size, size=n)
-    return np.cumsum(steps) % own.vocab_size
+    steps = np.random.default_rng(seed).integers(1, gpt.vocab_size, size=n)
+    return np.cumsum(steps) % gpt.vocab_size
 
 
-def asked(own: Own, T: int = 12, seed: int = 4) -> tuple[np.ndarray, np.ndarray]:
+def asked(gpt: GPT, T: int = 12, seed: int = 4) -> tuple[np.ndarray, np.ndarray]:
     """Returns random ids, which nothing can predict, and those that follow them."""
-    ids = prompt_of(own, T + 1, seed)
+    ids = prompt_of(gpt, T + 1, seed)
     return ids[:-1], ids[1:]
 
 
-def prompt_of(own: Own, n: int = PROMPT, seed: int = 11) -> np.ndarray:
+def prompt_of(gpt: GPT, n: int = PROMPT, seed: int = 11) -> np.ndarray:
     """Returns n random ids."""
-    return np.random.default_rng(seed).integers(own.vocab_size, size=n)
+    return np.random.default_rng(seed).integers(gpt.vocab_size, size=n)
 
 
-def ids_of(own: Own, text: str) -> np.ndarray:
+def ids_of(gpt: GPT, text: str) -> np.ndarray:
     """Returns the ids that `encode` makes of a text, (T,)."""
     what = f"`encode` of {text[:20]!r}"
-    found = as_numbers(in_numpy(own.call("encode", text)), what)
+    found = as_numbers(in_numpy(gpt.call("encode", text)), what)
     while found.ndim > 1 and found.shape[0] == 1:
         found = found[0]
     if found.ndim != 1:
@@ -42,41 +42,41 @@ def ids_of(own: Own, text: str) -> np.ndarray:
     return found.astype(np.int64)
 
 
-def windows_of(own: Own, steps: int, T: int, texts: int) -> np.ndarray:
+def windows_of(gpt: GPT, steps: int, T: int, texts: int) -> np.ndarray:
     """Returns windows of Shakespeare, (steps, texts, T + 1), in the reader's own ids, or in ids of the checker's."""
-    if "text" not in own.found:
+    if "text" not in gpt.notes:
         text = corpus()[:60_000]
-        letters = {one: i % own.vocab_size for i, one in enumerate(sorted(set(text)))}
+        letters = {one: i % gpt.vocab_size for i, one in enumerate(sorted(set(text)))}
         try:
-            ids = ids_of(own, text) if own.has("encode") else np.array([letters[one] for one in text])
+            ids = ids_of(gpt, text) if gpt.has("encode") else np.array([letters[one] for one in text])
         except Wrong as wrong:
             if isinstance(wrong.__cause__, KeyError | ValueError):  # of a dictionary, and of str.index
                 raise Told(f"{str(wrong).rstrip('.')}.", "text-unknown") from wrong
             raise
-        own.found["text"] = ids
-    ids = own.found["text"]
+        gpt.notes["text"] = ids
+    ids = gpt.notes["text"]
     starts = np.random.default_rng(2).integers(len(ids) - T - 1, size=(steps, texts))
     return ids[starts[..., None] + np.arange(T + 1)]
 
 
-def learn(own: Own, windows: np.ndarray) -> float:
+def learn(gpt: GPT, windows: np.ndarray) -> float:
     """Takes a step on windows (texts, T + 1), or on the first of them if the adapter takes one text at a time."""
-    if not own.batched:
+    if not gpt.batched:
         windows = windows[0]
-    with own.several_texts():
-        return own.number("learn", windows[..., :-1], windows[..., 1:])
+    with gpt.several_texts():
+        return gpt.number("learn", windows[..., :-1], windows[..., 1:])
 
 
 def written(
-    own: Own, prompt: np.ndarray, n: int, temperature: float, seed: int, piece: str = "generate"
+    gpt: GPT, prompt: np.ndarray, n: int, temperature: float, seed: int, piece: str = "generate"
 ) -> list[int]:
     """Returns the n new ids, whether the prompt comes back with them or not."""
     what, P = f"`{piece}` of {len(prompt)} ids and {n} more", len(prompt)
-    ids = _returned(own, piece, prompt, n, temperature, seed)
+    ids = _returned(gpt, piece, prompt, n, temperature, seed)
     message = f"{what} should return {P + n} ids, or only the {n} new ones; yours has shape {ids.shape}."
     # As many ids as asked for, but they begin with the prompt: then it may have written fewer.
     begins = ids.ndim == 1 and len(ids) == n > P and np.array_equal(ids[:P], prompt)
-    if begins and len(_returned(own, piece, prompt, n + P, temperature, seed)) == n + P:
+    if begins and len(_returned(gpt, piece, prompt, n + P, temperature, seed)) == n + P:
         raise Told(f"{what} returned the prompt and {n - P} new ids.", "wrong-number")
     if ids.ndim != 1:
         raise Wrong(message)
@@ -85,13 +85,13 @@ def written(
     if len(ids) > n and not np.array_equal(ids[:P], prompt):
         raise Wrong(f"{what} should begin with the unchanged prompt.")
     new = ids[-n:]
-    if new.dtype.kind not in "iu" or new.min() < 0 or new.max() >= own.vocab_size:
+    if new.dtype.kind not in "iu" or new.min() < 0 or new.max() >= gpt.vocab_size:
         raise Wrong(f"{what} should return ids from 0 to V − 1; yours are {new[:6].tolist()}.")
     return [int(one) for one in new]
 
 
-def _returned(own: Own, piece: str, prompt: np.ndarray, n: int, temperature: float, seed: int) -> np.ndarray:
-    found = own.call(piece, prompt, n, temperature, seed)
+def _returned(gpt: GPT, piece: str, prompt: np.ndarray, n: int, temperature: float, seed: int) -> np.ndarray:
+    found = gpt.call(piece, prompt, n, temperature, seed)
     if not isinstance(found, np.ndarray | list | tuple):
         found = list(found) if hasattr(found, "__next__") else found
     ids = as_numbers(in_numpy(found), f"`{piece}` of {len(prompt)} ids and {n} more")
@@ -125,6 +125,6 @@ def is_likeliest(logits: np.ndarray, one: int) -> bool:
     return bool(logits[one] >= logits.max() - 1e-5 * max(1.0, abs(logits.max())))
 
 
-def end_of(own: Own, text: list[int]) -> np.ndarray:
+def end_of(gpt: GPT, text: list[int]) -> np.ndarray:
     """Returns the logits after a text of any length: those of its last `context_length` ids."""
-    return own.logits(np.array(text[-own.context_length :]))[-1]
+    return gpt.logits(np.array(text[-gpt.context_length :]))[-1]

@@ -9,7 +9,7 @@ import numpy as np
 
 from glassformer.exercises.expect import as_numbers, is_tensor
 
-from ..adapter import Own, is_mask
+from ..adapter import GPT, is_mask
 from .pytorch import Steps, trained_tensors
 
 SINUSOID = 1e-3  # relative: how far a column may be from one
@@ -17,15 +17,15 @@ TURNS = 1.9  # 2 cos ω of a column that is no constant and no straight line
 LEAST = 4  # rows: with fewer, anything is a sinusoid
 
 
-def to_train(own: Own) -> dict[str, Any]:
+def to_train(gpt: GPT) -> dict[str, Any]:
     """Returns what `weights` shows, without masks, tables of sinusoids, and what asks PyTorch for no gradient.
 
     The tensors of a `state_dict` never ask for one. So they are looked for in the memory of those that do.
     """
-    if not own.has("weights"):
+    if not gpt.has("weights"):
         return {}
-    shown = own.arrays("weights")
-    asking = [_memory(one) for one in trained_tensors(own, Steps())]
+    shown = gpt.arrays("weights")
+    asking = [_memory(one) for one in trained_tensors(gpt, Steps())]
     asked = {name: one for name, one in shown.items() if any(_begins_in(one, memory) for memory in asking)}
     return {name: one for name, one in (asked or shown).items() if not _is_fixed(one)}
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from glassformer.exercises.expect import Wrong
 
-from ..adapter import LeaveOut, Own, Told
+from ..adapter import GPT, LeaveOut, Told
 from ..diagnosis.engine import Suspect, tell
 from ..diagnosis.formula import ALIBI, of_masks, of_scores, of_zeros
 from ..measures.comparing import close, largest
@@ -32,9 +32,9 @@ LOUD = 400  # makes scores of thousands
 Table = Callable[..., Iterator[Suspect]]
 
 
-def _attend(own: Own, q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarray:
+def _attend(gpt: GPT, q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool) -> np.ndarray:
     what = f"`attention` of (H, T, K) = {q.shape}"
-    found = own.array("attention", q, k, v, causal, axes="H T K", what=what)
+    found = gpt.array("attention", q, k, v, causal, axes="H T K", what=what)
     if found.shape != v.shape:
         message = f"{what} should have the same shape; yours has shape {found.shape}"
         if found.shape == tuple(np.array(v.shape)[[1, 0, 2]]):
@@ -43,31 +43,31 @@ def _attend(own: Own, q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool)
     return found
 
 
-def _compare(own: Own, size: float, causal: bool, message: str, tables: tuple[Table, ...] = ()) -> None:
+def _compare(gpt: GPT, size: float, causal: bool, message: str, tables: tuple[Table, ...] = ()) -> None:
     """Compares attention with the formula, and with the design that has been measured.
 
     Args:
-        own: the reader's.
+        gpt: the reader's.
         size: by which the queries are multiplied.
         causal: whether the future is hidden.
         message: what is told, with the largest difference in the place of "{}".
         tables: of the mistakes that may explain a difference.
     """
     q, hidden = size * Q, AHEAD if causal else None
-    found, want = _attend(own, q, KEYS, V, causal), mixed(q, KEYS, V, hidden)
+    found, want = _attend(gpt, q, KEYS, V, causal), mixed(q, KEYS, V, hidden)
     if close(found, want):
         return
-    attend, message = partial(_attend, own), message.format(largest(found, want, "H T K"))
-    if not close(_attend(own, q, KEYS, V, causal), found):
+    attend, message = partial(_attend, gpt), message.format(largest(found, want, "H T K"))
+    if not close(_attend(gpt, q, KEYS, V, causal), found):
         raise Told("the same queries, keys and values gave two different results.", "dropout-in-evaluation")
-    if "design" not in own.found:
-        own.found["design"] = design_of(attend)
-    design = own.found["design"]
+    if "design" not in gpt.notes:
+        gpt.notes["design"] = design_of(attend)
+    design = gpt.notes["design"]
     if design is not None and close(found, design(q, KEYS, V, causal)):
         what = in_words([one for one in design.has if one != "far-bias"])
-        own.remark(remark("attention-design", what=what))
+        gpt.remark(remark("attention-design", what=what))
         if "far-bias" in design.has:
-            own.remark(remark("far-bias"))
+            gpt.remark(remark("far-bias"))
         return
     bias = bias_of(attend, False)
     if (
@@ -76,7 +76,7 @@ def _compare(own: Own, size: float, causal: bool, message: str, tables: tuple[Ta
         and close(found, softmax(q @ KEYS.swapaxes(-1, -2) / np.sqrt(K) + bias) @ V)
     ):
         return  # it has a bias, as ALiBi; the design is none because of the mask, which another check looks at
-    _name(own, attend, found if size == 1 else _attend(own, Q, KEYS, V, causal), causal, message, tables)
+    _name(gpt, attend, found if size == 1 else _attend(gpt, Q, KEYS, V, causal), causal, message, tables)
     inside = unknown_inside(attend)
     if inside:
         raise LeaveOut(
@@ -91,7 +91,7 @@ def _compare(own: Own, size: float, causal: bool, message: str, tables: tuple[Ta
 
 
 def _name(
-    own: Own, attend: Attend, found: np.ndarray, causal: bool, message: str, tables: tuple[Table, ...]
+    gpt: GPT, attend: Attend, found: np.ndarray, causal: bool, message: str, tables: tuple[Table, ...]
 ) -> None:
     """Raises `Told` if a known mistake explains what was found, whatever bias the scores have, such as ALiBi's."""
     measured = bias_of(attend, causal)
@@ -106,7 +106,7 @@ def _name(
             tell(found, message, table(bias))
     scale = scale_of(attend, bias_of(attend, False))
     if scale is not None and abs(scale * np.sqrt(K) - 1) > 10 * FIT:
-        width = own.width if own.has("embed") else H * K
+        width = gpt.width if gpt.has("embed") else H * K
         names = {"no-scale": (1.0,), "scale-model": ((H * K) ** -0.5, width**-0.5)}
         name = next(
             (n for n, its in names.items() if any(np.isclose(scale, one, FIT) for one in its)), "other-scale"
@@ -117,28 +117,28 @@ def _name(
 
 
 @attention.check("a query of zeros gets the average of the values")
-def _(own: Own) -> None:
-    _compare(own, 0.0, False, "with q = 0 all weights should be equal, so {}", (of_scores,))
+def _(gpt: GPT) -> None:
+    _compare(gpt, 0.0, False, "with q = 0 all weights should be equal, so {}", (of_scores,))
 
 
 @attention.check("the better a key matches the query, the more weight its value gets")
-def _(own: Own) -> None:
-    _compare(own, 1.0, False, "the result is not softmax(q kᵀ / √K) v: {}", (of_scores,))
+def _(gpt: GPT) -> None:
+    _compare(gpt, 1.0, False, "the result is not softmax(q kᵀ / √K) v: {}", (of_scores,))
 
 
 @attention.check("under the causal mask, a position sees itself and the ones before it")
-def _(own: Own) -> None:
-    _compare(own, 1.0, True, "with `causal`, {}", (of_masks,))
-    found = _attend(own, 0 * Q, KEYS, V, True)
+def _(gpt: GPT) -> None:
+    _compare(gpt, 1.0, True, "with `causal`, {}", (of_masks,))
+    found = _attend(gpt, 0 * Q, KEYS, V, True)
     message = "with `causal` and q = 0, so that every score is 0, {}"
     if not close(found, mixed(0 * Q, KEYS, V, AHEAD)):
         tell(found, message.format(largest(found, mixed(0 * Q, KEYS, V, AHEAD), "H T K")), of_zeros())
-    _compare(own, 0.0, True, message, (of_masks,))
+    _compare(gpt, 0.0, True, message, (of_masks,))
 
 
 @attention.check("large scores do no harm")
-def _(own: Own) -> None:
-    found = _attend(own, LOUD * Q, KEYS, V, True)
+def _(gpt: GPT) -> None:
+    found = _attend(gpt, LOUD * Q, KEYS, V, True)
     lost = ~np.isfinite(found).all(axis=-1)
     if lost.any():
         head, position = np.argwhere(lost)[0]
@@ -146,12 +146,12 @@ def _(own: Own) -> None:
             f"with scores in the thousands, head {head} has numbers at position {position} that are none."
         )
         raise Told(message, "softmax-overflow")
-    weights = weights_of(partial(_attend, own), LOUD * Q, KEYS, True)
+    weights = weights_of(partial(_attend, gpt), LOUD * Q, KEYS, True)
     want = mixed(LOUD * Q, KEYS, V, AHEAD)
     if not close(found, want) and weights is not None and (weights[:, AHEAD] > 1e-6).any():
         # the check before has seen that among small scores it hides
         raise Told(f"with scores in the thousands, {largest(found, want, 'H T K')}", "mask-finite")
-    _compare(own, LOUD, True, "with scores in the thousands, {}")
+    _compare(gpt, LOUD, True, "with scores in the thousands, {}")
 
 
-attention.your_own_code("attention", lambda own: own.call("attention", Q, KEYS, V, True))
+attention.your_own_code("attention", lambda gpt: gpt.call("attention", Q, KEYS, V, True))

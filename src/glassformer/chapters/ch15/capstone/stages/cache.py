@@ -4,7 +4,7 @@ import numpy as np
 
 from glassformer.exercises.expect import Wrong
 
-from ..adapter import Cache, NotLookedAt, Own, Told
+from ..adapter import GPT, Cache, NotLookedAt, Told
 from ..diagnosis.engine import Suspect, tell
 from ..measures.comparing import changed_by, close, ends_alike, largest, steady
 from ..measures.loud import loud_weights
@@ -29,31 +29,31 @@ FAR_ENOUGH = 40  # steps: to see what is lost along the way
 PROMPTS = 6
 
 
-def _empty(own: Own) -> Cache:
+def _empty(gpt: GPT) -> Cache:
     """Returns a cache for a new text. It lives as long as the stage, for a design may know it by its identity."""
-    own.found.setdefault("caches", []).append(Cache())
-    return own.found["caches"][-1]
+    gpt.notes.setdefault("caches", []).append(Cache())
+    return gpt.notes["caches"][-1]
 
 
-def _step(own: Own, one: int, kept: Cache) -> np.ndarray:
-    found = own.array("step", int(one), kept, axes="V", what="`step`")
-    if found.shape != (own.vocab_size,):
-        raise Wrong(f"`step` should have shape (V,) = ({own.vocab_size},); yours has shape {found.shape}.")
+def _step(gpt: GPT, one: int, kept: Cache) -> np.ndarray:
+    found = gpt.array("step", int(one), kept, axes="V", what="`step`")
+    if found.shape != (gpt.vocab_size,):
+        raise Wrong(f"`step` should have shape (V,) = ({gpt.vocab_size},); yours has shape {found.shape}.")
     return found
 
 
 @cache.check("no row of `logits` depends on what follows it, so the past can be kept")
-def _(own: Own) -> None:
-    ids = prompt_of(own, 12, 21)
-    steady(own, ids)
-    changed_by(own, ids, 7)
-    ends_alike(own, ids)
+def _(gpt: GPT) -> None:
+    ids = prompt_of(gpt, 12, 21)
+    steady(gpt, ids)
+    changed_by(gpt, ids, 7)
+    ends_alike(gpt, ids)
 
 
 @cache.check("one id goes in, and logits come out")
-def _(own: Own) -> None:
-    [first] = prompt_of(own, 1)
-    found, want = _step(own, first, _empty(own)), own.logits(np.array([first]))[0]
+def _(gpt: GPT) -> None:
+    [first] = prompt_of(gpt, 1)
+    found, want = _step(gpt, first, _empty(gpt)), gpt.logits(np.array([first]))[0]
     if close(found, want):
         return
     message = f"after the first id, according to `logits`, {largest(found, want, 'V')}"
@@ -62,24 +62,24 @@ def _(own: Own) -> None:
 
 
 @cache.check("step by step it gives the same logits as all at once")
-def _(own: Own) -> None:
-    ids = prompt_of(own, min(own.context_length, FAR_ENOUGH), 21)
-    with loud_weights(own, lambda: own.logits(ids)) as changed:
+def _(gpt: GPT) -> None:
+    ids = prompt_of(gpt, min(gpt.context_length, FAR_ENOUGH), 21)
+    with loud_weights(gpt, lambda: gpt.logits(ids)) as changed:
         # A design that computes with copies of its weights, such as joined matrices, has not noticed the change.
-        if changed and close(_step(own, ids[0], _empty(own)), own.logits(ids[:1])[0]):
-            _step_by_step(own, ids)
-    _step_by_step(own, ids)
+        if changed and close(_step(gpt, ids[0], _empty(gpt)), gpt.logits(ids[:1])[0]):
+            _step_by_step(gpt, ids)
+    _step_by_step(gpt, ids)
 
 
-def _step_by_step(own: Own, ids: np.ndarray) -> None:
+def _step_by_step(gpt: GPT, ids: np.ndarray) -> None:
     """Raises `Told` if what `step` returns after some id is not what `logits` has in its row."""
-    whole, kept = own.logits(ids), _empty(own)
+    whole, kept = gpt.logits(ids), _empty(gpt)
     for t, one in enumerate(ids):
-        found = _step(own, one, kept)
+        found = _step(gpt, one, kept)
         if close(found, whole[t]):
             continue
         message = f"after id {t}, according to `logits`, {largest(found, whole[t], 'V')}"
-        if t == 1 and close(found, own.logits(ids[1:2])[0]):
+        if t == 1 and close(found, gpt.logits(ids[1:2])[0]):
             raise Told(message, "cache-forgets")
         if t > 1:
             raise Told(f"{message} The {t} steps before were right.", "cache-drops")
@@ -88,93 +88,93 @@ def _step_by_step(own: Own, ids: np.ndarray) -> None:
 
 
 @cache.check("a new text does not see the one before")
-def _(own: Own) -> None:
-    texts = [prompt_of(own, 5, seed) for seed in (31, 32)]
+def _(gpt: GPT) -> None:
+    texts = [prompt_of(gpt, 5, seed) for seed in (31, 32)]
     for text in texts:
-        kept = _empty(own)
+        kept = _empty(gpt)
         for t, one in enumerate(text):
-            if not close(_step(own, one, kept), own.logits(text[: t + 1])[-1]):
+            if not close(_step(gpt, one, kept), gpt.logits(text[: t + 1])[-1]):
                 raise Told(f"after another text, id {t} of a new one.", "cache-shared")
-    both = [_empty(own), _empty(own)]
+    both = [_empty(gpt), _empty(gpt)]
     try:
         for t in range(5):
-            found = [_step(own, text[t], its) for text, its in zip(texts, both, strict=True)]
-        in_turn = all(close(one, own.logits(text)[-1]) for text, one in zip(texts, found, strict=True))
+            found = [_step(gpt, text[t], its) for text, its in zip(texts, both, strict=True)]
+        in_turn = all(close(one, gpt.logits(text)[-1]) for text, one in zip(texts, found, strict=True))
     except Wrong:
         in_turn = False
     if not in_turn:
-        own.remark(remark("cache-of-model"))
+        gpt.remark(remark("cache-of-model"))
 
 
 @cache.check("keys and values are reused")
-def _(own: Own) -> None:
+def _(gpt: GPT) -> None:
     """Changes the weights halfway. What was kept of the past does not notice; what is computed again does."""
-    ids, kept = prompt_of(own, 8, 41), _empty(own)
+    ids, kept = prompt_of(gpt, 8, 41), _empty(gpt)
     for one in ids[:6]:
-        _step(own, one, kept)
-    with loud_weights(own, lambda: own.logits(ids[:7])) as changed:
+        _step(gpt, one, kept)
+    with loud_weights(gpt, lambda: gpt.logits(ids[:7])) as changed:
         if not changed:
             raise NotLookedAt(
                 "it cannot be seen from outside. With `weights` or `learn` in the adapter, the checker changes "
                 "the weights halfway and looks"
             )
         try:
-            found = _step(own, ids[6], kept)
+            found = _step(gpt, ids[6], kept)
         except Wrong:
             return  # it noticed that its weights had changed: so it had kept something
-        if close(found, own.logits(ids[:7])[-1]):
+        if close(found, gpt.logits(ids[:7])[-1]):
             raise Told(
                 "six ids were read, then the weights changed, then a seventh was read.", "cache-of-ids"
             )
 
 
 @cache.check("with the cache it writes the same text")
-def _(own: Own) -> None:
-    _can_be_compared(own)
-    n = min(9, own.context_length - PROMPT)
-    with loud(own, "generate_cached"):  # where the likeliest id depends on the whole prompt, and on its order
+def _(gpt: GPT) -> None:
+    _can_be_compared(gpt)
+    n = min(9, gpt.context_length - PROMPT)
+    with loud(gpt, "generate_cached"):  # where the likeliest id depends on the whole prompt, and on its order
         for seed in range(PROMPTS):
-            _writes_the_same(own, prompt_of(own, seed=seed), n, (0, 0), "cached-reads")
+            _writes_the_same(gpt, prompt_of(gpt, seed=seed), n, (0, 0), "cached-reads")
     for seed in range(PROMPTS):
-        _writes_the_same(own, prompt_of(own, seed=seed), n, (0, 0), "cached-reads")
-    for how in ((warm(own), 5), (1.0, 5)):
-        _writes_the_same(own, prompt_of(own), n, how, "cached-differs")
+        _writes_the_same(gpt, prompt_of(gpt, seed=seed), n, (0, 0), "cached-reads")
+    for how in ((warm(gpt), 5), (1.0, 5)):
+        _writes_the_same(gpt, prompt_of(gpt), n, how, "cached-differs")
 
 
 @cache.check("with a text longer than the context, too, it writes the same")
-def _(own: Own) -> None:
+def _(gpt: GPT) -> None:
     """Both texts, and the model's logits, must go beyond the context: a cache that keeps too much shows only there."""
-    _can_be_compared(own)
-    context = own.context_length
+    _can_be_compared(gpt)
+    context = gpt.context_length
     if context > LONG:
         raise NotLookedAt(f"a context of more than {LONG} ids takes too long")
     try:
-        written(own, prompt_of(own, context + 5), 1, 0, 0)
+        written(gpt, prompt_of(gpt, context + 5), 1, 0, 0)
         lengths = (context - 3, context, context + 5)
     except Wrong:
         lengths = (context - 3, context)  # `generate` need not take a prompt that is longer than the context
-    with loud(own, "generate_cached"):
+    with loud(gpt, "generate_cached"):
         for n in lengths:
             for seed in range(PROMPTS):
-                _writes_the_same(own, prompt_of(own, n, seed), 4, (0, 0), "cache-too-long")
-    for how in ((warm(own), 7), (0, 0)):
-        _writes_the_same(own, prompt_of(own, context - 3), 14, how, "cache-too-long")
+                _writes_the_same(gpt, prompt_of(gpt, n, seed), 4, (0, 0), "cache-too-long")
+    for how in ((warm(gpt), 7), (0, 0)):
+        _writes_the_same(gpt, prompt_of(gpt, context - 3), 14, how, "cache-too-long")
 
 
-def _can_be_compared(own: Own) -> None:
-    lacks = [piece for piece in ("generate", "generate_cached") if not own.has(piece)]
+def _can_be_compared(gpt: GPT) -> None:
+    lacks = [piece for piece in ("generate", "generate_cached") if not gpt.has(piece)]
     if lacks:
         raise NotLookedAt(f"your adapter has no `{lacks[0]}`")
 
 
-def _writes_the_same(own: Own, prompt: np.ndarray, n: int, how: tuple[float, int], mistake: str) -> None:
+def _writes_the_same(gpt: GPT, prompt: np.ndarray, n: int, how: tuple[float, int], mistake: str) -> None:
     """Raises `Told` if with the cache another text is written at this temperature and with this seed."""
     temperature, seed = how
-    plain, long = written(own, prompt, n, temperature, seed), mistake == "cache-too-long"
-    where = f"with {len(prompt)} ids, {n} more and a context of {own.context_length}, " if long else ""
+    plain, long = written(gpt, prompt, n, temperature, seed), mistake == "cache-too-long"
+    where = f"with {len(prompt)} ids, {n} more and a context of {gpt.context_length}, " if long else ""
     where += f"at temperature {temperature:.3g} and seed {seed}"
     try:
-        cached = written(own, prompt, n, temperature, seed, "generate_cached")
+        cached = written(gpt, prompt, n, temperature, seed, "generate_cached")
     except Wrong as wrong:
         if not long:
             raise
@@ -182,53 +182,53 @@ def _writes_the_same(own: Own, prompt: np.ndarray, n: int, how: tuple[float, int
     if plain == cached:
         return
     first = next(i for i in range(n) if plain[i] != cached[i])
-    logits = end_of(own, [*prompt.tolist(), *plain[:first]])
+    logits = end_of(gpt, [*prompt.tolist(), *plain[:first]])
     right = [is_likeliest(logits, one[first]) for one in (plain, cached)]
     if temperature == 0 and all(right):
         return  # ids that are equally likely: either may come, and the texts go on differently
     message = f"{where}, new id {first} is {plain[first]} without the cache and {cached[first]} with it."
     if temperature == 0 and right == [False, True]:
         raise Told(f"{message} According to `logits`, {cached[first]} is right.", "plain-differs")
-    within = temperature == 0 and len(prompt) + first <= own.context_length  # nothing has to begin anew yet
-    if within and _alike_after_one(own, min(n, own.context_length - 1)):
+    within = temperature == 0 and len(prompt) + first <= gpt.context_length  # nothing has to begin anew yet
+    if within and _alike_after_one(gpt, min(n, gpt.context_length - 1)):
         raise Told(f"{message} After a prompt of a single id, the texts agree.", "cached-prompt")
     if (
         temperature
-        and not _draws_alike(own, prompt, n)
-        and not _without_temperature(own, prompt, n, temperature)
+        and not _draws_alike(gpt, prompt, n)
+        and not _without_temperature(gpt, prompt, n, temperature)
     ):
         said = "They differ, too, at a temperature where all ids are equally likely."
         raise Told(f"{message} {said}", "cached-draws")
     raise Told(message, mistake)
 
 
-def _alike_after_one(own: Own, n: int) -> bool:
+def _alike_after_one(gpt: GPT, n: int) -> bool:
     """Returns whether both ways of writing agree at temperature 0 after prompts of a single id."""
     try:
         return all(
-            written(own, prompt_of(own, 1, seed), n, 0, 0)
-            == written(own, prompt_of(own, 1, seed), n, 0, 0, "generate_cached")
+            written(gpt, prompt_of(gpt, 1, seed), n, 0, 0)
+            == written(gpt, prompt_of(gpt, 1, seed), n, 0, 0, "generate_cached")
             for seed in range(PROMPTS)
         )
     except Wrong:
         return False
 
 
-def _without_temperature(own: Own, prompt: np.ndarray, n: int, temperature: float) -> bool:
+def _without_temperature(gpt: GPT, prompt: np.ndarray, n: int, temperature: float) -> bool:
     """Returns whether with the cache the texts are the same at this temperature and at an immense one."""
     hot, warm = (
-        [written(own, prompt, n, one, seed, "generate_cached") for seed in range(3)]
+        [written(gpt, prompt, n, one, seed, "generate_cached") for seed in range(3)]
         for one in (IMMENSE, temperature)
     )
     return hot == warm
 
 
-def _draws_alike(own: Own, prompt: np.ndarray, n: int) -> bool:
+def _draws_alike(gpt: GPT, prompt: np.ndarray, n: int) -> bool:
     """Returns whether both ways of writing use the same random numbers, seen where all ids are equally likely."""
     return all(
-        written(own, prompt, n, IMMENSE, seed) == written(own, prompt, n, IMMENSE, seed, "generate_cached")
+        written(gpt, prompt, n, IMMENSE, seed) == written(gpt, prompt, n, IMMENSE, seed, "generate_cached")
         for seed in range(3)
     )
 
 
-cache.your_own_code("step", lambda own: _step(own, 0, _empty(own)))
+cache.your_own_code("step", lambda gpt: _step(gpt, 0, _empty(gpt)))

@@ -7,7 +7,7 @@ import numpy as np
 
 from glassformer.exercises.expect import Wrong
 
-from ..adapter import NotLookedAt, Own, Told, in_place
+from ..adapter import GPT, NotLookedAt, Told, in_place
 from ..diagnosis.backward import block_of, where_it_begins
 from ..diagnosis.engine import Suspect, tell
 from ..diagnosis.losses import of_losses
@@ -25,8 +25,8 @@ FACTOR = 0.02  # relative: how far two ratios of the same factor may be apart
 
 
 @loss.check("it is one number, and not below 0")
-def _(own: Own) -> None:
-    found = own.number("loss", *asked(own))
+def _(gpt: GPT) -> None:
+    found = gpt.number("loss", *asked(gpt))
     if not math.isfinite(found):
         raise Wrong(f"`loss` is {found}.")
     if found < 0:
@@ -34,36 +34,36 @@ def _(own: Own) -> None:
 
 
 @loss.check("it is the average of −ln p over the right ids")
-def _(own: Own) -> None:
+def _(gpt: GPT) -> None:
     found, right, tables = [], [], []
     for T, seed in ((12, 4), (5, 6)):
-        ids, targets = asked(own, T, seed)
-        targets[1], targets[3], ids[2], ids[4] = 0, own.vocab_size - 1, 0, own.vocab_size - 1
-        logits = own.logits(ids)
-        found.append(own.number("loss", ids, targets))
+        ids, targets = asked(gpt, T, seed)
+        targets[1], targets[3], ids[2], ids[4] = 0, gpt.vocab_size - 1, 0, gpt.vocab_size - 1
+        logits = gpt.logits(ids)
+        found.append(gpt.number("loss", ids, targets))
         right.append(-log_softmax(logits)[np.arange(T), targets].mean())
-        tables.append(of_losses(logits, ids, targets, own.context_length))
+        tables.append(of_losses(logits, ids, targets, gpt.context_length))
     wrong = [i for i in (0, 1) if not close(found[i], right[i], 1e-5)]
     if not wrong:
         return
     [i, *_] = wrong
     message = f"`loss` of {(12, 5)[i]} ids is {found[i]:.5f}. According to `logits`, the average of −ln p is "
     message += f"{right[i]:.5f}."
-    steady(own, ids)
+    steady(gpt, ids)
     # One text alone may agree with a mistake by chance.
     both = (Suspect(one.mistake, np.array([one.value, its.value])) for one, its in zip(*tables, strict=True))
     tell(np.array(found), message, both, 1e-5)
-    _of_several_texts(own, message)
+    _of_several_texts(gpt, message)
 
 
-def _of_several_texts(own: Own, message: str) -> None:
+def _of_several_texts(gpt: GPT, message: str) -> None:
     """Raises `Told` if several losses are the right ones times a number, or have nothing to do with the targets."""
     found, right, other = [], [], []
     for T, seed in ((12, 4), (5, 6), (16, 7), (1, 9)):
-        ids, targets = asked(own, T, seed)
-        found.append(own.number("loss", ids, targets))
-        other.append(own.number("loss", ids, (targets + 1) % own.vocab_size))
-        right.append(-log_softmax(own.logits(ids))[np.arange(T), targets].mean())
+        ids, targets = asked(gpt, T, seed)
+        found.append(gpt.number("loss", ids, targets))
+        other.append(gpt.number("loss", ids, (targets + 1) % gpt.vocab_size))
+        right.append(-log_softmax(gpt.logits(ids))[np.arange(T), targets].mean())
     if close(found, other, 1e-9):
         raise Told(f"{message} With other targets it is the same.", "loss-without-targets")
     ratios = np.array(found) / right
@@ -80,11 +80,11 @@ def _of_several_texts(own: Own, message: str) -> None:
 
 
 @loss.check("a fresh model pays about ln V")
-def _(own: Own) -> None:
-    blind = math.log(own.vocab_size)
-    T = min(own.context_length, 32)
-    first = float(np.mean([own.number("loss", *asked(own, T, seed)) for seed in range(4)]))
-    message = f"the first loss on random ids is {first:.2f}; ln V = ln {own.vocab_size} is {blind:.2f}."
+def _(gpt: GPT) -> None:
+    blind = math.log(gpt.vocab_size)
+    T = min(gpt.context_length, 32)
+    first = float(np.mean([gpt.number("loss", *asked(gpt, T, seed)) for seed in range(4)]))
+    message = f"the first loss on random ids is {first:.2f}; ln V = ln {gpt.vocab_size} is {blind:.2f}."
     if first > blind + 0.75:
         raise Told(message, "first-weights")
     if first < blind - 0.3:
@@ -92,13 +92,13 @@ def _(own: Own) -> None:
 
 
 @loss.check("its gradient agrees with finite differences")
-def _(own: Own) -> None:
-    if not own.has("weights", "gradients"):
+def _(gpt: GPT) -> None:
+    if not gpt.has("weights", "gradients"):
         raise NotLookedAt("your adapter has no `gradients`")
-    ids, targets = asked(own, 8)
+    ids, targets = asked(gpt, 8)
     ids[3] = ids[0]  # one id twice: both add to the gradient of its row
-    texts = Texts(own, ids, targets)
-    weights = {name: in_place(one) for name, one in own.arrays("weights").items()}
+    texts = Texts(gpt, ids, targets)
+    weights = {name: in_place(one) for name, one in gpt.arrays("weights").items()}
     weights = {name: one for name, one in weights.items() if one is not None and one.size}
     found, again = gradients_of(texts), gradients_of(texts)
     for name, one in found.items():
@@ -108,7 +108,7 @@ def _(own: Own) -> None:
             )
     if texts.loss() != texts.loss():
         raise NotLookedAt("the loss of the same ids is not always the same")
-    names, trained = list(weights), to_train(own)
+    names, trained = list(weights), to_train(gpt)
     if len(names) > MATRICES:
         names = [names[i] for i in np.linspace(0, len(names) - 1, MATRICES).astype(int)]
     seen: dict[str, Slope] = {}
@@ -137,7 +137,7 @@ def _(own: Own) -> None:
 
 def _tell(texts: Texts, seen: dict[str, Slope], wrong: list[str], weights, found) -> None:  # noqa: ANN001
     """Raises `Told` about gradients that are wrong: all by one factor, or those that one line computes."""
-    V, n = texts.own.vocab_size, len(texts.ids)
+    V, n = texts.gpt.vocab_size, len(texts.ids)
     others = [name for name in wrong if len(weights[name]) != V]
     name = max(others or wrong, key=block_of)  # the nearest to the loss
     one = seen[name]
@@ -170,4 +170,4 @@ def _tell(texts: Texts, seen: dict[str, Slope], wrong: list[str], weights, found
     raise Told(f"{message} {where_it_begins(wrong, agree)}", mistake)
 
 
-loss.your_own_code("loss", lambda own: own.number("loss", *asked(own)))
+loss.your_own_code("loss", lambda gpt: gpt.number("loss", *asked(gpt)))

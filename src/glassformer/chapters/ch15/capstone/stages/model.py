@@ -4,7 +4,7 @@ import numpy as np
 
 from glassformer.exercises.expect import Wrong
 
-from ..adapter import LeaveOut, NotLookedAt, Own, Told
+from ..adapter import GPT, LeaveOut, NotLookedAt, Told
 from ..measures.comparing import (
     alone_and_together,
     changed_by,
@@ -25,8 +25,8 @@ CUT = 0.2, 0.9  # how many logits are 0 if a ReLU has cut them off
 
 
 @model.check("V numbers at each position")
-def _(own: Own) -> None:
-    found = own.logits(some_ids(own, 12))
+def _(gpt: GPT) -> None:
+    found = gpt.logits(some_ids(gpt, 12))
     if close(found.sum(axis=-1), np.ones(12)) and (found >= 0).all():
         raise Told("each row of `logits` sums to 1.", "probabilities")
     zeros = float((found == 0).mean())
@@ -35,68 +35,68 @@ def _(own: Own) -> None:
 
 
 @model.check("the same ids give the same logits")
-def _(own: Own) -> None:
-    steady(own, some_ids(own, 12))
+def _(gpt: GPT) -> None:
+    steady(gpt, some_ids(gpt, 12))
 
 
 @model.check("no row depends on a later id")
-def _(own: Own) -> None:
-    _reads_itself(own, some_ids(own, 12))
+def _(gpt: GPT) -> None:
+    _reads_itself(gpt, some_ids(gpt, 12))
 
     def check() -> None:
-        changed_by(own, some_ids(own, 12), 7)
-        for T in (2, 5, own.context_length):
+        changed_by(gpt, some_ids(gpt, 12), 7)
+        for T in (2, 5, gpt.context_length):
             with masked_sometimes(T, 12):
-                changed_by(own, some_ids(own, T), T - 1)
+                changed_by(gpt, some_ids(gpt, T), T - 1)
 
-    also_loud(own, lambda: own.logits(some_ids(own, 12)), check)
+    also_loud(gpt, lambda: gpt.logits(some_ids(gpt, 12)), check)
 
 
-def _reads_itself(own: Own, ids: np.ndarray) -> None:
+def _reads_itself(gpt: GPT, ids: np.ndarray) -> None:
     """Raises `Wrong` if a row of logits does not depend on its own id, with any weights."""
-    if 7 in changed_by(own, ids, 7):
+    if 7 in changed_by(gpt, ids, 7):
         return
-    with loud_weights(own, lambda: own.logits(ids)) as looked:
-        if looked and 7 in changed_by(own, ids, 7):
+    with loud_weights(gpt, lambda: gpt.logits(ids)) as looked:
+        if looked and 7 in changed_by(gpt, ids, 7):
             return
     message = "id 7 was replaced, and row 7 of `logits` did not change"
-    if not looked and not own.has("learn"):
+    if not looked and not gpt.has("learn"):
         raise LeaveOut(f"{message}, as if the head started at 0. Write `weights` or `learn` first.")
-    alone_and_together(own, ids, some_ids(own, 12, 1))
+    alone_and_together(gpt, ids, some_ids(gpt, 12, 1))
     raise Wrong(f"{message}: does it read its own id?")
 
 
 @model.check("the last row depends on earlier ids")
-def _(own: Own) -> None:
-    seen, looked = read(own), False
+def _(gpt: GPT) -> None:
+    seen, looked = read(gpt), False
     if not seen:
-        with loud_weights(own, lambda: own.logits(some_ids(own, 12))) as looked:
-            seen = read(own) if looked else []
+        with loud_weights(gpt, lambda: gpt.logits(some_ids(gpt, 12))) as looked:
+            seen = read(gpt) if looked else []
     if not seen:
-        alone_and_together(own, some_ids(own, 12), some_ids(own, 12, 1))
+        alone_and_together(gpt, some_ids(gpt, 12), some_ids(gpt, 12, 1))
         message = "each earlier id was replaced in turn, and the last row of `logits` never changed."
-        raise deaf(own, message, looked)
+        raise deaf(gpt, message, looked)
     if 0 not in seen:
-        own.remark(remark("window", what="id", n=11, first=seen[0]))
+        gpt.remark(remark("window", what="id", n=11, first=seen[0]))
 
 
 @model.check("any length, from one id to the whole context")
-def _(own: Own) -> None:
-    ids = some_ids(own, own.context_length)
-    also_loud(own, lambda: own.logits(ids), lambda: ends_alike(own, ids))
+def _(gpt: GPT) -> None:
+    ids = some_ids(gpt, gpt.context_length)
+    also_loud(gpt, lambda: gpt.logits(ids), lambda: ends_alike(gpt, ids))
 
 
 @model.check("order matters")
-def _(own: Own) -> None:
-    message = without_order(own)
+def _(gpt: GPT) -> None:
+    message = without_order(gpt)
     if not message:
         return
     # Positions may start at zero, as in minGPT's table or a bias for distance, or count for less than what rounds. So
     # the weights are made loud, and only a model that ignores order then, too, while it clearly reads its earlier ids,
     # has no positions.
-    with loud_weights(own, lambda: own.logits(some_ids(own, 12))) as looked:
-        message = without_order(own) if looked else message
-        clear = looked and bool(message) and audible(own)
+    with loud_weights(gpt, lambda: gpt.logits(some_ids(gpt, 12))) as looked:
+        message = without_order(gpt) if looked else message
+        clear = looked and bool(message) and audible(gpt)
     if not message:
         return
     if clear:
@@ -112,13 +112,13 @@ def _(own: Own) -> None:
 
 
 @model.check("texts in a batch do not influence each other")
-def _(own: Own) -> None:
-    if not own.batched:
+def _(gpt: GPT) -> None:
+    if not gpt.batched:
         raise NotLookedAt(
             "your adapter takes one text at a time. If yours can take several, write `batched = True`"
         )
-    texts = some_ids(own, 9, 1), some_ids(own, 9, 2)
-    also_loud(own, lambda: own.logits(texts[0]), lambda: alone_and_together(own, *texts))
+    texts = some_ids(gpt, 9, 1), some_ids(gpt, 9, 2)
+    also_loud(gpt, lambda: gpt.logits(texts[0]), lambda: alone_and_together(gpt, *texts))
 
 
-model.your_own_code("logits", lambda own: own.logits(some_ids(own, 12)))
+model.your_own_code("logits", lambda gpt: gpt.logits(some_ids(gpt, 12)))

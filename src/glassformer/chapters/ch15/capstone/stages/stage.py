@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..adapter import Own
+from ..adapter import GPT
 from ..measures.ownership import told_if_borrowed
 from ..words import Words, stages
 
-Check = Callable[[Own], None]
+Check = Callable[[GPT], None]
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Stage:
 
         return add
 
-    def your_own_code(self, piece: str, run: Callable[[Own], Any]) -> None:
+    def your_own_code(self, piece: str, run: Callable[[GPT], Any]) -> None:
         """Adds the last check: while this piece runs, no part of a Transformer is somebody else's."""
 
         @self.check("it is your own code")
-        def _(own: Own) -> None:
-            told_if_borrowed(own, piece, run)
+        def _(gpt: GPT) -> None:
+            told_if_borrowed(gpt, piece, run)

@@ -5,7 +5,7 @@ import numpy as np
 from glassformer.exercises.expect import Wrong, as_numbers, in_numpy
 from glassformer.text import corpus
 
-from ..adapter import Own, Told
+from ..adapter import GPT, Told
 from ..measures.ownership import remark_on_tokenizer
 from ..measures.texts import ids_of
 from .stage import Stage
@@ -17,11 +17,11 @@ STANDS_FOR_UNKNOWN = "?"  # what a text may be given on purpose, as `str.encode`
 tokenizer = Stage("tokenizer")
 
 
-def _returns(own: Own, text: str) -> None:
-    ids = ids_of(own, text)
+def _returns(gpt: GPT, text: str) -> None:
+    ids = ids_of(gpt, text)
     if text and not len(ids):
         raise Wrong(f"`encode` of {text[:20]!r} is empty.")
-    back = own.decode(ids)
+    back = gpt.decode(ids)
     if isinstance(back, tuple | list) and len(back) == 1:  # a batch of one text
         back = back[0]
     if isinstance(back, np.ndarray) and back.dtype.kind == "U":
@@ -46,21 +46,21 @@ def _returns(own: Own, text: str) -> None:
 
 
 @tokenizer.check("a line comes back unchanged")
-def _(own: Own) -> None:
-    _returns(own, LINE)
+def _(gpt: GPT) -> None:
+    _returns(gpt, LINE)
 
 
 @tokenizer.check("every character of Shakespeare comes back, too, including line breaks")
-def _(own: Own) -> None:
+def _(gpt: GPT) -> None:
     text = corpus()
     for piece in ("".join(sorted(set(text))), text[:300], text[-301:], "  two\n\n\nblanks ", "a"):
-        _returns(own, piece)
+        _returns(gpt, piece)
 
 
 @tokenizer.check("ids are whole numbers from 0 to vocab_size − 1")
-def _(own: Own) -> None:
-    text, V = corpus(), own.vocab_size
-    ids = ids_of(own, "".join(sorted(set(text))) + text[:2000])
+def _(gpt: GPT) -> None:
+    text, V = corpus(), gpt.vocab_size
+    ids = ids_of(gpt, "".join(sorted(set(text))) + text[:2000])
     low, high = int(ids.min()), int(ids.max())
     if low < 0:
         raise Wrong(f"an id is {low}. Ids run from 0 to V − 1.")
@@ -70,8 +70,8 @@ def _(own: Own) -> None:
 
 
 @tokenizer.check("the same text always gives the same ids, and another text gives others")
-def _(own: Own) -> None:
-    one, again, other = ids_of(own, LINE), ids_of(own, LINE), ids_of(own, LINE[::-1])
+def _(gpt: GPT) -> None:
+    one, again, other = ids_of(gpt, LINE), ids_of(gpt, LINE), ids_of(gpt, LINE[::-1])
     if not np.array_equal(one, again):
         raise Wrong("the same text gave two different lists of ids.")
     if np.array_equal(one, other):
@@ -79,28 +79,28 @@ def _(own: Own) -> None:
 
 
 @tokenizer.check("an unknown character is noticed")
-def _(own: Own) -> None:
+def _(gpt: GPT) -> None:
     try:
-        found = own.call("encode", UNKNOWN)
+        found = gpt.call("encode", UNKNOWN)
     except Wrong:
         return  # it refuses
     ids = as_numbers(in_numpy(found), "`encode`").ravel()
     if (ids == -1).any():
         raise Told(f"`encode` of {UNKNOWN!r} contains −1.", "find")
-    if ids.size and (ids.min() < 0 or ids.max() >= own.vocab_size):
+    if ids.size and (ids.min() < 0 or ids.max() >= gpt.vocab_size):
         raise Wrong(f"`encode` of {UNKNOWN!r} contains {int(ids.max())}, which is not an id.")
-    back = own.decode(ids.astype(np.int64))
+    back = gpt.decode(ids.astype(np.int64))
     if isinstance(back, str) and back == "".join(one for one in UNKNOWN if one in set(corpus())):
         raise Told(f"{UNKNOWN!r} comes back as {back!r}.", "dropped")
     for one in UNKNOWN:
         if one not in corpus():
-            _has_no_others_id(own, one)
+            _has_no_others_id(gpt, one)
 
 
-def _has_no_others_id(own: Own, unknown: str) -> None:
+def _has_no_others_id(gpt: GPT, unknown: str) -> None:
     """Raises `Told` if an unknown character comes back as a known one."""
     try:
-        back = own.decode(ids_of(own, unknown))
+        back = gpt.decode(ids_of(gpt, unknown))
     except Wrong:
         return
     if isinstance(back, str) and back in set(corpus()) - {STANDS_FOR_UNKNOWN}:
@@ -108,6 +108,6 @@ def _has_no_others_id(own: Own, unknown: str) -> None:
 
 
 @tokenizer.check("it is your own code")
-def _(own: Own) -> None:
-    own.found["ids"] = ids_of(own, LINE)
-    remark_on_tokenizer(own, LINE)
+def _(gpt: GPT) -> None:
+    gpt.notes["ids"] = ids_of(gpt, LINE)
+    remark_on_tokenizer(gpt, LINE)

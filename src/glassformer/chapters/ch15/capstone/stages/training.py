@@ -8,7 +8,7 @@ import numpy as np
 
 from glassformer.exercises.expect import Wrong, as_numbers
 
-from ..adapter import NotLookedAt, Own, Told, in_place
+from ..adapter import GPT, NotLookedAt, Told, in_place
 from ..diagnosis.engine import tell
 from ..diagnosis.losses import of_losses
 from ..measures.comparing import alone_and_together, close, steady
@@ -40,13 +40,13 @@ LINES = 6
 
 
 @training.check("it uses the targets that it is given")
-def _(own: Own) -> None:
+def _(gpt: GPT) -> None:
     """Gives targets that have nothing to do with the ids: in a text, nobody sees whose targets are used."""
-    if not own.has("logits"):
+    if not gpt.has("logits"):
         return
-    fresh, other = fresh_model(own), fresh_model(own)
-    (ids, _), (targets, _) = asked(own), asked(own, seed=9)
-    others = (targets + 1) % own.vocab_size
+    fresh, other = fresh_model(gpt), fresh_model(gpt)
+    (ids, _), (targets, _) = asked(gpt), asked(gpt, seed=9)
+    others = (targets + 1) % gpt.vocab_size
     others[-1] = targets[-1]  # a loss of the last target alone is another mistake
     logits, rows = fresh.logits(ids), np.arange(len(ids))
     log_p = log_softmax(logits)
@@ -57,27 +57,27 @@ def _(own: Own) -> None:
     if abs(found - its) <= 1e-9 * abs(found) and round(found, 3) != found:
         raise Told(f"{message} With other targets a fresh model returns the same.", "targets-ignored")
     if not close(found, -log_p[rows, targets].mean(), SAME_LOSS):
-        table = of_losses(logits, ids, targets, own.context_length)
+        table = of_losses(logits, ids, targets, gpt.context_length)
         tell(found, message, (one for one in table if one.mistake == "targets-ignored"), SAME_LOSS)
 
 
 @training.check("a step returns its loss")
-def _(own: Own) -> None:
-    own.found["first weights"], own.found["to train"] = _numbers(own), set(to_train(own))
-    own.found["losses"] = []
+def _(gpt: GPT) -> None:
+    gpt.notes["first weights"], gpt.notes["to train"] = _numbers(gpt), set(to_train(gpt))
+    gpt.notes["losses"] = []
     before, explained = None, []
-    for batch in windows_of(own, 3, min(own.context_length, 16), 4):
-        batch = batch if own.batched else batch[:1]
-        right = _losses(own, batch)
-        others = {} if before is None else {"other-batch": _losses(own, before).get("", math.nan)}
-        found = learn(own, batch)
-        own.found["losses"].append(found)
+    for batch in windows_of(gpt, 3, min(gpt.context_length, 16), 4):
+        batch = batch if gpt.batched else batch[:1]
+        right = _losses(gpt, batch)
+        others = {} if before is None else {"other-batch": _losses(gpt, before).get("", math.nan)}
+        found = learn(gpt, batch)
+        gpt.notes["losses"].append(found)
         if not math.isfinite(found):
             raise Wrong(f"the loss is {found}.")
         before = batch
         if not right or close(found, right[""], SAME_LOSS):
             continue
-        others |= right | {"loss-after": _losses(own, batch)[""]}
+        others |= right | {"loss-after": _losses(gpt, batch)[""]}
         explained.append([name for name, one in others.items() if close(found, one, SAME_LOSS)])
         if len(explained) < AGREE:
             continue  # what is true of one step may be chance, such as with dropout
@@ -85,28 +85,28 @@ def _(own: Own) -> None:
             f"`learn` returns {found:.5f}. According to `logits`, the loss of these ids is {right['']:.5f}."
         )
         names = [one for one in explained[0] if one in explained[1]]
-        if "loss-after" in names and own.has(
+        if "loss-after" in names and gpt.has(
             "weights"
         ):  # so it is if the step took the gradient of the batch before
             with contextlib.suppress(NotLookedAt):
-                no_step_is_late(own)
+                no_step_is_late(gpt)
         if names:
             raise Told(message, names[0].partition("/")[0])
-        steady(own, batch[0][:-1])
+        steady(gpt, batch[0][:-1])
         if abs(found - right[""]) > OTHER * right[""]:
-            own.remark(remark("other-loss", found=found, right=right[""]))
+            gpt.remark(remark("other-loss", found=found, right=right[""]))
         return  # it may be measured in another way, such as with dropout
 
 
-def _losses(own: Own, batch: np.ndarray) -> dict[str, float]:
+def _losses(gpt: GPT, batch: np.ndarray) -> dict[str, float]:
     """Returns the loss of windows (texts, T + 1) by `logits`, under "", and then what mistakes make of it."""
-    if not own.has("logits"):
+    if not gpt.has("logits"):
         return {}
     each: list[dict[str, float]] = []
     for text in batch:
-        logits, targets = own.logits(text[:-1]), text[1:]
+        logits, targets = gpt.logits(text[:-1]), text[1:]
         of_text = {"": float(-log_softmax(logits)[np.arange(len(targets)), targets].mean())}
-        for i, one in enumerate(of_losses(logits, text[:-1], targets, own.context_length)):
+        for i, one in enumerate(of_losses(logits, text[:-1], targets, gpt.context_length)):
             if one.mistake != "targets-ignored":  # in a text, these are the same, and it was looked at before
                 of_text[f"{one.mistake}/{i}"] = float(np.asarray(one.value))
         each.append(of_text)
@@ -120,16 +120,16 @@ def _losses(own: Own, batch: np.ndarray) -> dict[str, float]:
 
 
 @training.check("each step follows the gradient of its own batch")
-def _(own: Own) -> None:
-    batches = windows_of(own, 4, min(own.context_length, 16), 4)
+def _(gpt: GPT) -> None:
+    batches = windows_of(gpt, 4, min(gpt.context_length, 16), 4)
     steps = []
     for batch in batches[:3]:
         with optimizers_watched() as seen:
-            own.found["losses"].append(learn(own, batch))
+            gpt.notes["losses"].append(learn(gpt, batch))
         steps.append(seen)
-    told_if_copied(own)
-    tensors = trained_tensors(own, steps[-1])
-    kept = [keeps_gradients(tensors, lambda batch=batch: learn(own, batch)) for batch in batches[2:]]
+    told_if_copied(gpt)
+    tensors = trained_tensors(gpt, steps[-1])
+    kept = [keeps_gradients(tensors, lambda batch=batch: learn(gpt, batch)) for batch in batches[2:]]
     if all(kept):
         raise Told(
             "when a step's gradient arrives, `.grad` still has that of the step before.", "gradients-kept"
@@ -140,7 +140,7 @@ def _(own: Own) -> None:
     if min(counts) > 1:
         raise Told(f"in one call of `learn`, {_kind(steps)} takes {min(counts)} steps.", "several-steps")
     try:
-        steps_follow_their_text(own)
+        steps_follow_their_text(gpt)
     except NotLookedAt:
         if not tensors:
             raise
@@ -151,40 +151,40 @@ def _kind(steps: list[Steps]) -> str:
 
 
 @training.check("it can learn a batch by heart")
-def _(own: Own) -> None:
-    [batch] = windows_of(own, 1, 16, 4)
-    before, below, blind = own.found["first weights"], _below(own, batch), math.log(own.vocab_size)
-    losses, moved = [learn(own, batch)], []
+def _(gpt: GPT) -> None:
+    [batch] = windows_of(gpt, 1, 16, 4)
+    before, below, blind = gpt.notes["first weights"], _below(gpt, batch), math.log(gpt.vocab_size)
+    losses, moved = [learn(gpt, batch)], []
     goal = 0.35 * losses[0]
     while losses[-1] > goal and len(losses) < BY_HEART:
-        was = _numbers(own) if len(losses) < FROZEN else {}
-        losses.append(learn(own, batch))
-        moved += [any(map(_differ, was.values(), _numbers(own).values()))] if was else []
+        was = _numbers(gpt) if len(losses) < FROZEN else {}
+        losses.append(learn(gpt, batch))
+        moved += [any(map(_differ, was.values(), _numbers(gpt).values()))] if was else []
         said = f"after {len(losses)} steps on one batch the loss is {losses[-1]:.4f}; it was {losses[0]:.4f}."
         if not math.isfinite(losses[-1]) or (len(losses) == 12 and losses[-1] > 2 * losses[0] + 1):
-            raise _why(own, said, losses)
+            raise _why(gpt, said, losses)
         if len(losses) == 8 and np.ptp(losses) < 1e-6:
             raise Told(said, "no-move")
         if len(losses) == FROZEN:
             _every_step_moves(moved)
-            _every_weight_moves(own, before, below, batch)
+            _every_weight_moves(gpt, before, below, batch)
         if len(losses) == BY_HEART // 2 and min(losses) > 0.85 * losses[0]:
             break
-    first, highest = own.found["losses"][0], max(own.found["losses"] + losses[:EARLY])
+    first, highest = gpt.notes["losses"][0], max(gpt.notes["losses"] + losses[:EARLY])
     if first < HIGH * blind and highest > FAR * blind:
         message = f"at first the loss was {first:.2f}; in the next steps it jumped to {highest:.2f}. "
-        raise _why(own, f"{message}A model that knows nothing has {blind:.2f}.", losses)
+        raise _why(gpt, f"{message}A model that knows nothing has {blind:.2f}.", losses)
     said = f"the loss on one batch went from {losses[0]:.3f} to {losses[-1]:.3f} in {len(losses)} steps."
     if np.min(losses[-20:]) > goal:
-        raise _why(own, said, losses)
-    if own.has("logits"):
-        steady(own, batch[0][:-1])
-    if not own.has("loss"):
+        raise _why(gpt, said, losses)
+    if gpt.has("logits"):
+        steady(gpt, batch[0][:-1])
+    if not gpt.has("loss"):
         return
-    for i, text in enumerate(batch if own.batched else batch[:1]):
-        judged = own.number("loss", text[:-1], text[1:])
+    for i, text in enumerate(batch if gpt.batched else batch[:1]):
+        judged = gpt.number("loss", text[:-1], text[1:])
         if judged > losses[-1] + 0.35 * losses[0] and (i == 0 or judged > 0.95 * losses[0]):
-            alone_and_together(own, batch[0][:-1], batch[-1][:-1])
+            alone_and_together(gpt, batch[0][:-1], batch[-1][:-1])
             raise Told(f"{said} But `loss` on text {i} of that batch is {judged:.3f}.", "other-targets")
 
 
@@ -200,64 +200,64 @@ def _every_step_moves(moved: list[bool]) -> None:
 
 
 def _every_weight_moves(
-    own: Own, before: dict[str, np.ndarray], below: list[tuple[Any, np.ndarray]], batch: np.ndarray
+    gpt: GPT, before: dict[str, np.ndarray], below: list[tuple[Any, np.ndarray]], batch: np.ndarray
 ) -> None:
     """Raises `Told` if a weight that is to be trained is what it was, or a tensor from which the loss is computed."""
-    now = _weights(own)
+    now = _weights(gpt)
     for name, was in before.items():
-        stays = name in own.found["to train"] and not _differ(was, as_numbers(now[name], name))
-        if stays and _matters(own, now[name], batch):
+        stays = name in gpt.notes["to train"] and not _differ(was, as_numbers(now[name], name))
+        if stays and _matters(gpt, now[name], batch):
             raise Told(f"after {FROZEN} steps `{name}` is exactly what it was.", "frozen")
     same = [
         one
         for one, was in below
-        if not _differ(was, as_numbers(one, "a tensor")) and _matters(own, one, batch)
+        if not _differ(was, as_numbers(one, "a tensor")) and _matters(gpt, one, batch)
     ]
     if same:
         which = f"{len(same)} of the tensors, such as one of shape {tuple(same[0].shape)}, are exactly what they were"
         raise Told(f"after {FROZEN} steps, {which}.", "unlisted")
 
 
-def _below(own: Own, batch: np.ndarray) -> list[tuple[Any, np.ndarray]]:
+def _below(gpt: GPT, batch: np.ndarray) -> list[tuple[Any, np.ndarray]]:
     """Returns PyTorch's tensors from which `loss` is computed, each with the numbers that it has now."""
-    if not own.has("loss"):
+    if not gpt.has("loss"):
         return []
-    own.number("loss", batch[0, :-1], batch[0, 1:])  # tells an error of `loss` as what it is
-    tensors = tensors_below(own.raw("loss", batch[0, :-1], batch[0, 1:]))
+    gpt.number("loss", batch[0, :-1], batch[0, 1:])  # tells an error of `loss` as what it is
+    tensors = tensors_below(gpt.raw("loss", batch[0, :-1], batch[0, 1:]))
     return [(one, np.array(as_numbers(one, "a tensor"))) for one in tensors]
 
 
-def _matters(own: Own, weight: Any, batch: np.ndarray) -> bool:
+def _matters(gpt: GPT, weight: Any, batch: np.ndarray) -> bool:
     """Returns whether the loss depends on a weight that did not move. On the keys' bias it does not."""
     array, text = in_place(weight), batch[0]
-    if array is None or not own.has("loss"):
+    if array is None or not gpt.has("loss"):
         return False
-    kept, before = array.copy(), own.number("loss", text[:-1], text[1:])
+    kept, before = array.copy(), gpt.number("loss", text[:-1], text[1:])
     try:
         array += np.random.default_rng(0).choice([-0.1, 0.1], size=array.shape).astype(array.dtype)
-        after = own.number("loss", text[:-1], text[1:])
+        after = gpt.number("loss", text[:-1], text[1:])
     finally:
         array[...] = kept
     return not math.isfinite(after) or abs(after - before) > 1e-4 * max(1.0, abs(before))
 
 
-def _weights(own: Own) -> dict[str, Any]:
-    return own.arrays("weights") if own.has("weights") else {}
+def _weights(gpt: GPT) -> dict[str, Any]:
+    return gpt.arrays("weights") if gpt.has("weights") else {}
 
 
-def _numbers(own: Own) -> dict[str, np.ndarray]:
+def _numbers(gpt: GPT) -> dict[str, np.ndarray]:
     """Returns copies of the weights as they are now."""
-    return {name: np.array(as_numbers(one, name)) for name, one in _weights(own).items()}
+    return {name: np.array(as_numbers(one, name)) for name, one in _weights(gpt).items()}
 
 
 def _differ(one: np.ndarray, other: np.ndarray) -> bool:
     return not np.array_equal(one, other)
 
 
-def _why(own: Own, said: str, losses: list[float]) -> Wrong:
+def _why(gpt: GPT, said: str, losses: list[float]) -> Wrong:
     """Returns the failure of a model that does not learn; it has a name if a single mistake explains the numbers."""
-    first, blind = own.found["losses"][0], math.log(own.vocab_size)
-    highest, changes = max(own.found["losses"] + losses), np.diff(losses[: BY_HEART // 2])
+    first, blind = gpt.notes["losses"][0], math.log(gpt.vocab_size)
+    highest, changes = max(gpt.notes["losses"] + losses), np.diff(losses[: BY_HEART // 2])
     if first > HIGH * blind:
         return Told(f"{said} The first loss was {first:.2f}, and ln V is {blind:.2f}.", "first-weights")
     if (np.diff(losses[:8]) > 0).mean() > 0.8 and not losses[-1] <= losses[0] + ABOVE:
@@ -274,33 +274,33 @@ def _why(own: Own, said: str, losses: list[float]) -> Wrong:
 
 
 @training.check("what it learns from a text holds for lines that it has not read")
-def _(own: Own) -> None:
-    if not own.has("loss"):
+def _(gpt: GPT) -> None:
+    if not gpt.has("loss"):
         raise NotLookedAt("your adapter has no `loss`, which would measure it")
-    V, T = own.vocab_size, min(own.context_length, 32)
-    windows = windows_of(own, FROM_TEXT + LINES, T, 4)
+    V, T = gpt.vocab_size, min(gpt.context_length, 32)
+    windows = windows_of(gpt, FROM_TEXT + LINES, T, 4)
     counts = np.bincount(windows[:FROM_TEXT].ravel(), minlength=V) + 1
     counted = float(-np.log(counts / counts.sum())[windows[-LINES:, 0, 1:]].mean())
     enough = min(math.log(V) - 0.4, counted - 0.05)
-    found, losses = _reads(own, windows)
+    found, losses = _reads(gpt, windows)
     if found > enough:  # it may still be forgetting the batch that it knows by heart
-        anew, losses = _reads(fresh_model(own), windows)
+        anew, losses = _reads(fresh_model(gpt), windows)
         found = min(found, anew)
     said = f"after {FROM_TEXT} steps on Shakespeare, other lines cost {found:.2f}; "
     if found > math.log(V) - 0.4:
-        raise _why(own, f"{said}guessing blindly costs {math.log(V):.2f}.", losses)
+        raise _why(gpt, f"{said}guessing blindly costs {math.log(V):.2f}.", losses)
     if found > enough:
-        own.remark(remark("frequencies", steps=FROM_TEXT, found=found, counted=counted))
+        gpt.remark(remark("frequencies", steps=FROM_TEXT, found=found, counted=counted))
 
 
-def _reads(own: Own, windows: np.ndarray) -> tuple[float, list[float]]:
+def _reads(gpt: GPT, windows: np.ndarray) -> tuple[float, list[float]]:
     """Returns what lines cost that it has not read, after steps on Shakespeare, and the losses of these steps."""
     losses = []
     for batch in windows[:FROM_TEXT]:
-        losses.append(learn(own, batch))
+        losses.append(learn(gpt, batch))
         if not math.isfinite(losses[-1]):
             raise Told(f"the loss became {losses[-1]} on the way through Shakespeare.", "too-fast")
-    return float(np.mean([own.number("loss", w[0, :-1], w[0, 1:]) for w in windows[-LINES:]])), losses
+    return float(np.mean([gpt.number("loss", w[0, :-1], w[0, 1:]) for w in windows[-LINES:]])), losses
 
 
-training.your_own_code("learn", lambda own: learn(own, windows_of(own, 1, 16, 4)[0]))
+training.your_own_code("learn", lambda gpt: learn(gpt, windows_of(gpt, 1, 16, 4)[0]))

@@ -11,7 +11,7 @@ from glassformer import scratch
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
 
-from ..adapter import NotLookedAt, Own, Told
+from ..adapter import GPT, NotLookedAt, Told
 from ..diagnosis.engine import Suspect, logits_with, tell
 from ..diagnosis.parts import wrong_part
 from ..diagnosis.suspects import suspects
@@ -34,13 +34,13 @@ TRAINED = 5  # steps
 Run = Callable[[np.ndarray], np.ndarray]
 
 
-def _loads(own: Own, its: Mapping[str, Any], config: dict[str, Any]) -> Run | None:
+def _loads(gpt: GPT, its: Mapping[str, Any], config: dict[str, Any]) -> Run | None:
     """Returns the reader's function from ids to logits; None if `load` does not read this kind."""
     arrays = {
         name: np.array(as_numbers(one, f"the weight `{name}`"), np.float64) for name, one in its.items()
     }
     try:
-        loaded = own.call("load", _dressed(arrays, own.tensors), config)
+        loaded = gpt.call("load", _dressed(arrays, gpt.tensors), config)
     except NotAttempted:  # or it raised NotImplementedError: it does not read this kind
         return None
     except Wrong as wrong:
@@ -48,12 +48,12 @@ def _loads(own: Own, its: Mapping[str, Any], config: dict[str, Any]) -> Run | No
             return None
         if wrong.__cause__ is None:
             raise
-        raise Wrong(f"{wrong}{_other_containers(own, arrays, config)}") from wrong.__cause__
+        raise Wrong(f"{wrong}{_other_containers(gpt, arrays, config)}") from wrong.__cause__
     run = loaded if callable(loaded) else getattr(loaded, "logits", None)
     if not callable(run):
         raise Wrong("`load` should return a function from ids to logits, or an object with `logits`.")
     V = config["vocab_size"]
-    one = Own({"load": run, "tensors": own.tensors, "batched": own.batched}, own.running)
+    one = GPT({"load": run, "tensors": gpt.tensors, "batched": gpt.batched}, gpt.running)
 
     def logits(ids: np.ndarray) -> np.ndarray:
         found = one.array("load", ids, axes="T V", what=f"what `load` returned, of {len(ids)} ids,")
@@ -82,45 +82,45 @@ def _dressed(arrays: Mapping[str, np.ndarray], tensors: bool) -> dict[str, Any]:
     return {name: torch.from_numpy(one.astype(np.float32)) for name, one in arrays.items()}
 
 
-def _other_containers(own: Own, arrays: Mapping[str, np.ndarray], config: dict[str, Any]) -> str:
+def _other_containers(gpt: GPT, arrays: Mapping[str, np.ndarray], config: dict[str, Any]) -> str:
     """Returns what to tell if `load`, which raised an error, takes arrays instead of tensors, or tensors of arrays."""
-    if not own.tensors and "torch" not in sys.modules:
+    if not gpt.tensors and "torch" not in sys.modules:
         return ""
     try:
-        Own({"load": own.piece("load")}, own.running).call("load", _dressed(arrays, not own.tensors), config)
+        GPT({"load": gpt.piece("load")}, gpt.running).call("load", _dressed(arrays, not gpt.tensors), config)
     except NotAttempted:
         pass  # these it takes, though not this kind
     except Wrong as wrong:
         if not isinstance(wrong.__cause__, NotImplementedError):
             return ""  # it raised an error with these, too
-    if own.tensors:
+    if gpt.tensors:
         return ". With `tensors = True`, the weights are torch tensors and not arrays."
     return ". Without `tensors = True`, the weights are NumPy arrays and not tensors."
 
 
-def _loaded(own: Own, model: scratch.Transformer, kind: str) -> Run | None:
-    return _loads(own, model.named_parameters(), fields(model, kind))
+def _loaded(gpt: GPT, model: scratch.Transformer, kind: str) -> Run | None:
+    return _loads(gpt, model.named_parameters(), fields(model, kind))
 
 
-def _run_of(own: Own, kind: str, model: scratch.Transformer | None = None) -> Run:
+def _run_of(gpt: GPT, kind: str, model: scratch.Transformer | None = None) -> Run:
     """Returns the reader's function from ids to logits, loaded anew with a model of a kind that it takes."""
-    run = _loaded(own, model or made(kind), kind)
+    run = _loaded(gpt, model or made(kind), kind)
     if run is None:
         raise Wrong(f'`load` takes "{kind}" only at times.')
     return run
 
 
-def tried(own: Own) -> None:
+def tried(gpt: GPT) -> None:
     """Runs `load` once on each kind that it reads."""
     for kind in KINDS:
-        run = _loaded(own, made(kind), kind)
+        run = _loaded(gpt, made(kind), kind)
         if run is not None:
             run(np.arange(8))
 
 
-def _agree(own: Own, kind: str, model: scratch.Transformer, ids: np.ndarray, which: str) -> None:
+def _agree(gpt: GPT, kind: str, model: scratch.Transformer, ids: np.ndarray, which: str) -> None:
     """Raises `Told` if a loaded model is wrong: with the mistake that explains its logits, or the part it is in."""
-    run, want = _run_of(own, kind, model), model(ids)
+    run, want = _run_of(gpt, kind, model), model(ids)
     found = run(ids)
     if not close(run(ids), found):
         raise Told(f"{which}: the same ids gave two different results.", "dropout-in-evaluation")
@@ -135,7 +135,7 @@ def _agree(own: Own, kind: str, model: scratch.Transformer, ids: np.ndarray, whi
     factor = float((found * want).sum() / (want * want).sum())
     if factor and close(found / factor, want):
         raise Told(f"{message} All of them are {factor:.4g} times what they should be.", "logits-scaled")
-    mistake, where = wrong_part(lambda its: _loads(own, its, fields(model, kind)), model, asked)
+    mistake, where = wrong_part(lambda its: _loads(gpt, its, fields(model, kind)), model, asked)
     if mistake:
         raise Told(f"{message} {where}".rstrip(), mistake)
     raise Wrong(
@@ -146,34 +146,34 @@ def _agree(own: Own, kind: str, model: scratch.Transformer, ids: np.ndarray, whi
 
 
 @weights.check("`load` takes a small model of one kind at least")
-def _(own: Own) -> None:
+def _(gpt: GPT) -> None:
     """Finds out which kinds the next checks can look at. To break at a kind is the same as not to take it."""
-    own.found["kinds"], broke = [], {}
+    gpt.notes["kinds"], broke = [], {}
     for kind in KINDS:
         try:
-            run = _loaded(own, made(kind), kind)
+            run = _loaded(gpt, made(kind), kind)
             if run is not None:
                 run(IDS)
-                own.found["kinds"].append(kind)
+                gpt.notes["kinds"].append(kind)
         except Wrong as wrong:
             if "in place" in str(wrong):  # it takes this kind, and does it harm
                 raise
             broke[kind] = wrong
-    if own.found["kinds"]:
+    if gpt.notes["kinds"]:
         for kind, wrong in broke.items():
-            own.remark(remark("other-kind-breaks", kind=kind, said=str(wrong).rstrip(".")))
+            gpt.remark(remark("other-kind-breaks", kind=kind, said=str(wrong).rstrip(".")))
         return
     if broke:
         raise next(iter(broke.values()))
     raise NotAttempted('`load` reads neither "gpt2" nor "llama" yet. One of the two is enough.')
 
 
-def _is_right(own: Own, kind: str) -> None:
-    if kind not in own.found["kinds"]:
+def _is_right(gpt: GPT, kind: str) -> None:
+    if kind not in gpt.notes["kinds"]:
         raise NotLookedAt(f'`load` does not take "{kind}"; one of the two kinds is enough')
-    _agree(own, kind, made(kind), IDS[:1], f'"{kind}", a single id')
-    _agree(own, kind, made(kind), IDS, f'"{kind}"')
-    _agree(own, kind, made(kind), np.arange(24) * 7 % 23, f'"{kind}", as many ids as its context has')
+    _agree(gpt, kind, made(kind), IDS[:1], f'"{kind}", a single id')
+    _agree(gpt, kind, made(kind), IDS, f'"{kind}"')
+    _agree(gpt, kind, made(kind), np.arange(24) * 7 % 23, f'"{kind}", as many ids as its context has')
 
 
 for _kind in KINDS:
@@ -181,12 +181,12 @@ for _kind in KINDS:
 
 
 @weights.check("two models can be loaded at once")
-def _(own: Own) -> None:
+def _(gpt: GPT) -> None:
     """A second one with different numbers must not change the first."""
     ids = IDS[:4]
-    for kind in own.found["kinds"]:
-        run, config = _run_of(own, kind), fields(made(kind), kind)
-        second = _loads(own, {name: 0.5 * one for name, one in made(kind).named_parameters().items()}, config)
+    for kind in gpt.notes["kinds"]:
+        run, config = _run_of(gpt, kind), fields(made(kind), kind)
+        second = _loads(gpt, {name: 0.5 * one for name, one in made(kind).named_parameters().items()}, config)
         if second is not None and close(second(ids), run(ids)):
             raise Wrong("a second model, with different weights, gives the logits of the first.")
         if not close(run(ids), made(kind)(ids)):
@@ -197,20 +197,20 @@ def _(own: Own) -> None:
 
 
 @weights.check("your own trained model gives the same logits through `load`")
-def _(own: Own) -> None:
-    if not own.has("logits"):
+def _(gpt: GPT) -> None:
+    if not gpt.has("logits"):
         raise NotLookedAt("your adapter has no `logits`")
-    ids = np.arange(12) * 5 % own.vocab_size
-    if not own.has("export"):
-        raise NotLookedAt(_of_the_same_lines(own, ids))
-    if own.has("learn"):
-        for windows in windows_of(own, TRAINED, min(own.context_length, 16), 2):
-            learn(own, windows)
-    want, handed = own.logits(ids), own.call("export")
+    ids = np.arange(12) * 5 % gpt.vocab_size
+    if not gpt.has("export"):
+        raise NotLookedAt(_of_the_same_lines(gpt, ids))
+    if gpt.has("learn"):
+        for windows in windows_of(gpt, TRAINED, min(gpt.context_length, 16), 2):
+            learn(gpt, windows)
+    want, handed = gpt.logits(ids), gpt.call("export")
     if not isinstance(handed, tuple | list) or len(handed) != 2 or not isinstance(handed[0], Mapping):
         raise Wrong("`export` should return two things: your weights, name → array, and their config.")
     its, config = handed
-    run = _loads(own, its, dict(config))
+    run = _loads(gpt, its, dict(config))
     if run is None:
         raise Wrong(f"`load` cannot read what `export` returned, kind {dict(config).get('kind')!r}.")
     found = run(ids)
@@ -220,13 +220,13 @@ def _(own: Own) -> None:
         raise Told(message, "own-weights-differ")
 
 
-def _of_the_same_lines(own: Own, ids: np.ndarray) -> str:
+def _of_the_same_lines(gpt: GPT, ids: np.ndarray) -> str:
     """Returns how many lines of the reader's own model `load` runs, and remarks on a `load` that runs hardly any."""
     most = (0.0, "", 0, 0)
-    with own.running.slowed(WATCHED):
-        model = lines_of(lambda: own.logits(ids))
-        for kind in own.found["kinds"]:
-            run = _run_of(own, kind)
+    with gpt.running.slowed(WATCHED):
+        model = lines_of(lambda: gpt.logits(ids))
+        for kind in gpt.notes["kinds"]:
+            run = _run_of(gpt, kind)
             loaded = lines_of(lambda run=run: run(np.arange(12)))
             if loaded:
                 shared = len(loaded & model)
@@ -236,42 +236,42 @@ def _of_the_same_lines(own: Own, ids: np.ndarray) -> str:
     if not kind:
         return said
     if share < SHARED:
-        own.remark(remark("other-code", kind=kind, lines=lines, shared=shared))
+        gpt.remark(remark("other-code", kind=kind, lines=lines, shared=shared))
     return f'{said}. Of the {lines} lines of yours that `load` runs for "{kind}", {shared} run in your own model, too'
 
 
-def _is_own_code(own: Own, model: scratch.Transformer, kind: str, ids: np.ndarray) -> None:
+def _is_own_code(gpt: GPT, model: scratch.Transformer, kind: str, ids: np.ndarray) -> None:
     its, config = model.named_parameters(), fields(model, kind)
 
-    def run(own: Own) -> None:
-        loaded = _loads(own, its, config)
+    def run(gpt: GPT) -> None:
+        loaded = _loads(gpt, its, config)
         if loaded is not None:
             loaded(ids)
 
-    told_if_borrowed(own, "load", run)
+    told_if_borrowed(gpt, "load", run)
 
 
 @weights.check("it is your own code")
-def _(own: Own) -> None:
-    for kind in own.found["kinds"]:
-        _is_own_code(own, made(kind), kind, np.arange(8))
+def _(gpt: GPT) -> None:
+    for kind in gpt.notes["kinds"]:
+        _is_own_code(gpt, made(kind), kind, np.arange(8))
 
 
 @shipped.check("a line of Shakespeare gives the logits of the book's model")
-def _(own: Own) -> None:
+def _(gpt: GPT) -> None:
     model, tokenizer = the_books()
-    if _loaded(own, model, STAR) is None:
+    if _loaded(gpt, model, STAR) is None:
         raise NotAttempted('`load` does not read "shakespeare" yet. It is for the star.')
-    _agree(own, STAR, model, tokenizer.encode(LINE), "the book's model")
+    _agree(gpt, STAR, model, tokenizer.encode(LINE), "the book's model")
 
 
 @shipped.check("a whole context gives the logits of the book's model, too")
-def _(own: Own) -> None:
+def _(gpt: GPT) -> None:
     model, tokenizer = the_books()
-    _agree(own, STAR, model, tokenizer.encode(2 * MORE)[:128], "the book's model, 128 characters")
+    _agree(gpt, STAR, model, tokenizer.encode(2 * MORE)[:128], "the book's model, 128 characters")
 
 
 @shipped.check("it is your own code")
-def _(own: Own) -> None:
+def _(gpt: GPT) -> None:
     model, tokenizer = the_books()
-    _is_own_code(own, model, STAR, tokenizer.encode(LINE))
+    _is_own_code(gpt, model, STAR, tokenizer.encode(LINE))
