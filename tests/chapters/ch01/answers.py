@@ -23,13 +23,6 @@ def numbers_array_by_array(T, D, H, F, V, n_layers):
 
 
 @right("machine.stack")
-def run_by_recursion(x, sublayers):
-    if not sublayers:
-        return x
-    return run_by_recursion(x + sublayers[0](x), sublayers[1:])
-
-
-@right("machine.stack")
 def run_as_a_sum(x, sublayers):
     writes = [x]
     for sublayer in sublayers:

@@ -45,13 +45,6 @@ def hot_by_comparison(ids, vocab_size):
 
 
 @right("tokens.embed")
-def rows_by_torch(ids, table):
-    if (ids < 0).any() or (ids >= len(table)).any():
-        raise ValueError(f"no row for one of {ids.tolist()}")
-    return torch.nn.functional.embedding(torch.as_tensor(ids), torch.as_tensor(table))
-
-
-@right("tokens.embed")
 def rows_by_product(ids, table):
     hot = ids[..., None] == np.arange(len(table))
     if not hot.any(axis=-1).all():
@@ -67,29 +60,10 @@ def pair_by_matrix(ids):
     return tuple(int(i) for i in np.unravel_index(counts.argmax(), counts.shape))
 
 
-@right("tokens.best_pair")
-def pair_by_sorting(ids):
-    pairs = sorted(itertools.pairwise(ids.tolist()))
-    runs = [(len(list(run)), pair) for pair, run in itertools.groupby(pairs)]
-    most = max(count for count, _ in runs)
-    return next(pair for count, pair in runs if count == most)
-
-
 @right("tokens.merge")
 def merge_as_text(ids, pair, new_id):
     text = "".join(chr(i) for i in ids).replace(chr(pair[0]) + chr(pair[1]), chr(new_id))
     return [ord(c) for c in text]
-
-
-@right("tokens.merge")
-def merge_as_the_chapter_does(ids, pair, new_id):
-    out = []
-    for i in ids.tolist():
-        if out and (out[-1], i) == pair:
-            out[-1] = new_id
-        else:
-            out.append(i)
-    return out
 
 
 @right("tokens.learn")
@@ -124,15 +98,6 @@ def bits_by_log2(nats_per_token, n_tokens, n_bytes):
 @right("tokens.surprise")
 def surprise_by_torch(logits, targets):
     return torch.nn.functional.cross_entropy(torch.as_tensor(logits), torch.as_tensor(targets))
-
-
-@right("tokens.surprise")
-def surprise_by_loop(logits, targets):
-    total = 0.0
-    for row, target in zip(logits, targets, strict=True):
-        top = max(row)
-        total += math.log(sum(math.exp(x - top) for x in row)) - (row[target] - top)
-    return total / len(targets)
 
 
 @right("tokens.nearest")

@@ -17,13 +17,6 @@ def tensors(*arrays):
 
 
 @right("attention.scores")
-def scores_by_loop(query, keys):
-    return [
-        sum(float(a) * float(b) for a, b in zip(query, key, strict=True)) / len(query) ** 0.5 for key in keys
-    ]
-
-
-@right("attention.scores")
 def scores_by_einsum(query, keys):
     return np.einsum("k,sk->s", query / len(query) ** 0.25, keys / len(query) ** 0.25)
 
@@ -31,12 +24,6 @@ def scores_by_einsum(query, keys):
 @right("attention.softmax")
 def softmax_of_torch(x):
     return torch.softmax(torch.as_tensor(x), dim=-1)
-
-
-@right("attention.softmax")
-def softmax_by_logarithms(x):
-    x = np.asarray(x, dtype=np.float64)
-    return np.exp(x - np.logaddexp.reduce(x, axis=-1, keepdims=True))
 
 
 @right("attention.causal_mask")
@@ -89,15 +76,6 @@ def split_by_slices(x, n_heads):
 @right("attention.merge_heads")
 def merge_by_concatenating(x):
     return np.concatenate(list(np.moveaxis(x, -3, 0)), axis=-1)
-
-
-@right("attention.multi_head")
-def heads_one_by_one(x, W_q, W_k, W_v, W_o, n_heads):
-    K, outputs = x.shape[1] // n_heads, []
-    for h in range(n_heads):
-        q, k, v = (x @ W[:, h * K : (h + 1) * K] for W in (W_q, W_k, W_v))
-        outputs.append(attention_by_einsum(q, k, v, mask=np.tri(len(x), dtype=bool))[0])
-    return np.hstack(outputs) @ W_o
 
 
 @right("attention.multi_head")

@@ -38,16 +38,6 @@ def score_by_complex_product(q, k, distance, base=10_000.0):
     return (z * np.exp(1j * distance * base ** (-np.arange(half) / half))).sum().real
 
 
-@right("positions.rope_score")
-def score_by_loop(q, k, distance, base=10_000.0):
-    half, total = len(q) // 2, 0.0
-    for i in range(half):
-        size = math.hypot(q[i], q[i + half]) * math.hypot(k[i], k[i + half])
-        between = math.atan2(q[i + half], q[i]) - math.atan2(k[i + half], k[i])
-        total += size * math.cos(between + distance * base ** (-i / half))
-    return total
-
-
 @right("positions.sinusoidal")
 def waves_by_loop(positions, d_model, base=10_000.0):
     if d_model % 2:
@@ -73,12 +63,6 @@ def waves_of_a_tutorial(positions, d_model, base=10_000.0):
 
 
 @right("positions.wavelengths")
-def wavelengths_geometric(d_model, base=10_000.0):
-    last = 2 * math.pi * base ** (1 - 2 / d_model)
-    return torch.from_numpy(np.geomspace(2 * math.pi, last, d_model // 2))
-
-
-@right("positions.wavelengths")
 def wavelengths_from_inv_freq(d_model, base=10_000.0):
     inv_freq = 1.0 / (base ** (torch.arange(0, d_model, 2, dtype=torch.int64).float() / d_model))
     return 2 * math.pi / inv_freq
@@ -92,14 +76,6 @@ def learned_by_indexing(x, table):
             f"position {len(positions) - 1} is outside a table of {len(table)}; T={len(positions)}"
         )
     return x + np.take(table, positions, axis=0)
-
-
-@right("positions.rotary")
-def rotary_by_complex_numbers(x, base=10_000.0):
-    T, K = x.shape[-2:]
-    turns = np.exp(1j * np.outer(np.arange(T), base ** (-np.arange(0, K, 2) / K)))
-    z = (x[..., : K // 2] + 1j * x[..., K // 2 :]) * turns
-    return np.concatenate([z.real, z.imag], axis=-1)
 
 
 @right("positions.rotary")
@@ -129,23 +105,6 @@ def layout_by_transpose(W_q, n_heads):
     return pairs.swapaxes(2, 3).reshape(W_q.shape)
 
 
-@right("positions.layout")
-def layout_by_index_in_torch(W_q, n_heads):
-    W, K = torch.as_tensor(W_q), W_q.shape[1] // n_heads
-    order = [h * K + d for h in range(n_heads) for d in [*range(0, K, 2), *range(1, K, 2)]]
-    return W[:, order]
-
-
-@right("positions.alibi_slopes")
-def slopes_by_doubling(n_heads):
-    n = 1
-    while 2 * n <= n_heads:
-        n *= 2
-    slopes = [math.pow(2, -8 * (i + 1) / n) for i in range(n)]
-    slopes += [math.pow(2, -8 * (i + 1) / (2 * n)) for i in range(0, 2 * n, 2)][: n_heads - n]
-    return np.array(slopes)
-
-
 @right("positions.alibi_slopes")
 def slopes_in_a_list(n_heads):
     n = 1 << (n_heads.bit_length() - 1)
@@ -161,13 +120,6 @@ def window_by_counting(slope):
     while math.exp(-slope * distance) >= 0.01:
         distance += 1
     return distance
-
-
-@right("positions.alibi_window")
-def window_by_softmax(slope):
-    scores = -slope * np.arange(2000)
-    weights = np.exp(scores) / np.exp(scores).sum()
-    return np.argmax(weights < 0.01 * weights[0])
 
 
 def _one_bucket(relative, bidirectional, n_buckets, max_distance):
@@ -206,18 +158,6 @@ def bucket_of_hugging_face(relative_positions, *, bidirectional, n_buckets=32, m
     return buckets + torch.where(relative_position < exact, relative_position, far)
 
 
-@right("positions.t5_bucket")
-def bucket_by_another_order_of_operations(
-    relative_positions, *, bidirectional, n_buckets=32, max_distance=128
-):
-    n = n_buckets // 2 if bidirectional else n_buckets
-    d = np.abs(relative_positions) if bidirectional else np.maximum(-relative_positions, 0)
-    exact = n // 2
-    far = exact + (n - exact) * np.log2(np.maximum(d, 1) / exact) // np.log2(max_distance / exact)
-    bucket = np.where(d < exact, d, np.minimum(far, n - 1)).astype(int)
-    return (bucket + n * (relative_positions > 0) * bidirectional).tolist()
-
-
 @right("positions.sees_order")
 def order_by_many_shuffles(attention, x):
     def differs(seed):
@@ -246,13 +186,6 @@ def order_of_tensors(attention, x):
 
 
 @right("positions.context_cost")
-def cost_by_counting(d_model, before, after):
-    return np.zeros((after, d_model)).size - np.zeros((before, d_model)).size, Fraction(
-        after**2, before**2
-    ) + 0.0
-
-
-@right("positions.context_cost")
 def cost_as_an_array(d_model, before, after):
     return np.array([(after - before) * d_model, (after / before) ** 2])
 
@@ -265,29 +198,12 @@ def gradient_by_autograd(dx, context_length):
     return table.grad
 
 
-@right("positions.table_gradient")
-def gradient_by_adding_up(dx, context_length):
-    B, T, D = dx.shape
-    gradient = np.zeros((context_length, D))
-    np.add.at(gradient, np.tile(np.arange(T), B), dx.reshape(B * T, D))
-    return gradient
-
-
 @right("positions.table_share")
 def share_of_real_arrays(vocab_size, context_length, d_model, n_layers, *, attention_bias):
     D = d_model
     block = [(D,)] * 4 + [(D, D)] * 4 + [(D, 4 * D), (4 * D,), (4 * D, D), (D,)] + [(D,)] * 4 * attention_bias
     shapes = [(vocab_size, D), (context_length, D), *block * n_layers, (D,), (D,)]
     return context_length * D, sum(torch.empty(shape, device="meta").numel() for shape in shapes)
-
-
-@right("positions.token_left")
-def left_by_measuring(std, factor):
-    n = 20_000
-    waves = np.sin(2 * np.pi * np.arange(n) / n)  # mean square ½
-    token = np.full(n, std * factor)
-    share = (token @ token) / (token @ token + waves @ waves)
-    return [share, np.sqrt((waves @ waves) / n) / std]
 
 
 @right("positions.token_left")
@@ -300,13 +216,6 @@ def left_in_fractions(std, factor):
 def by_position_in_torch(logits, targets):
     z, y = torch.as_tensor(logits), torch.as_tensor(targets)
     return torch.nn.functional.cross_entropy(z.transpose(1, 2), y, reduction="none").mean(dim=0)
-
-
-@right("positions.by_position")
-def by_position_with_logaddexp(logits, targets):
-    N, T, _ = logits.shape
-    chosen = logits[np.arange(N)[:, None], np.arange(T), targets]
-    return (np.logaddexp.reduce(logits, axis=-1) - chosen).mean(axis=0)
 
 
 @right("positions.wavelengths")

@@ -63,12 +63,6 @@ def ledger_by_loop(x_0, writes):
     return streams
 
 
-@right("stream.ledger")
-def ledger_by_a_triangle(x_0, writes):
-    each = np.concatenate([x_0[None], writes])
-    return np.einsum("mn,ntd->mtd", np.tri(len(each)), each)
-
-
 @right("stream.in_the_end")
 def end_by_loop(n_writes, size):
     square, post = 1.0, 1.0

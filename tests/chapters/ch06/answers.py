@@ -49,12 +49,6 @@ def silu_by_tanh(x):
 
 
 @right("feedforward.feed_forward")
-def network_by_einsum(x, W_up, b_up, W_down, b_down):
-    neurons = gelu_number_by_number(np.einsum("...d,df->...f", x, W_up) + b_up)
-    return np.einsum("...f,fd->...d", neurons, W_down) + b_down
-
-
-@right("feedforward.feed_forward")
 def network_as_a_sum_over_neurons(x, W_up, b_up, W_down, b_down):
     y = np.zeros(x.shape) + b_down
     for key, b, value in zip(W_up.T, b_up, W_down, strict=True):
@@ -74,11 +68,6 @@ def width_by_steps(d_model, multiple=1):
     while 3 * width < 8 * d_model:
         width += multiple
     return width
-
-
-@right("feedforward.hidden_width")
-def width_of_numpy(d_model, multiple=1):
-    return int(np.ceil(8 / 3 * d_model / multiple) * multiple)
 
 
 @right("feedforward.count")
@@ -114,12 +103,6 @@ def sideways_by_changing_all_others(f, x):
         if not np.allclose(np.asarray(f(others))[t], np.asarray(f(x))[t]):
             return True
     return False
-
-
-@right("feedforward.promoted")
-def promoted_by_sorting(row, gain, head, n, sign=1):
-    logits = [sign * sum(r * g * h for r, g, h in zip(row, gain, column, strict=True)) for column in head.T]
-    return sorted(range(len(logits)), key=lambda i: -logits[i])[:n]
 
 
 @right("feedforward.promoted")

@@ -1,8 +1,6 @@
 """Answers for chapter 08: right ones that differ from the book's, and wrong ones that are not classic mistakes."""
 
-import math
 import re
-from fractions import Fraction
 
 import numpy as np
 import torch
@@ -107,11 +105,6 @@ def longest_product_by_product(D, F, V, n_layers):
         matrices = n_layers * ([(T, D, D)] * 4 + [(T, D, F), (T, F, D)]) + [(T, D, V)]
         if pairs > sum(2 * m * n * p for m, n, p in matrices):
             return T - 1
-
-
-@right("machine.longest")
-def longest_in_fractions(D, F, V, n_layers):
-    return math.floor(Fraction(n_layers * (8 * D * D + 4 * D * F) + 2 * D * V, 4 * D * n_layers))
 
 
 @right("gpt.tying_saves")
