@@ -31,19 +31,15 @@ def feed_forward_backward(
     return grad_x, grad_W_up, grad_up.sum(axis=0), grad_W_down, grad.sum(axis=0)
 
 
-feed_back = exercise(
-    "back.feed_forward_backward",
-    feed_forward_backward,
-    parts=("grad_x", "grad_W_up", "grad_b_up", "grad_W_down", "grad_b_down"),
-    axes=("T D", "D F", "F", "F D", "D"),
-)
+_PARTS = ("grad_x", "grad_W_up", "grad_b_up", "grad_W_down", "grad_b_down")
+_AXES = ("T D", "D F", "F", "F D", "D")
+feed_back = exercise("back.feed_forward_backward", feed_forward_backward, parts=_PARTS, axes=_AXES)
 
 
 def _feed_case(title: str, T: int, D: int, F: int) -> None:
     shapes = (T, D), (D, F), (F,), (F, D), (D,)
-    slopes_case(
-        feed_back, title, complex_feed_forward, *(drawn(*one, seed=i) for i, one in enumerate(shapes))
-    )
+    inputs = (drawn(*one, seed=i) for i, one in enumerate(shapes))
+    slopes_case(feed_back, title, complex_feed_forward, *inputs)
 
 
 feed_back.case(

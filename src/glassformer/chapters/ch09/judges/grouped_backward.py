@@ -31,12 +31,8 @@ def grouped_backward(
     return grad_q, grad_k, grad_v
 
 
-grouped_back = exercise(
-    "back.grouped_backward",
-    grouped_backward,
-    parts=("grad_q", "grad_k", "grad_v"),
-    axes=("H T K", "G S K", "G S K"),
-)
+_PARTS, _AXES = ("grad_q", "grad_k", "grad_v"), ("H T K", "G S K", "G S K")
+grouped_back = exercise("back.grouped_backward", grouped_backward, parts=_PARTS, axes=_AXES)
 
 
 def _grouped(q, k, v, mask=None):

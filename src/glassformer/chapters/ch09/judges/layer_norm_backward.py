@@ -29,12 +29,8 @@ def layer_norm_backward(
     return grad_x, (grad * y).sum(axis=0), grad.sum(axis=0)
 
 
-norm_back = exercise(
-    "back.layer_norm_backward",
-    layer_norm_backward,
-    parts=("grad_x", "grad_weight", "grad_bias"),
-    axes=("T D", "D", "D"),
-)
+_PARTS, _AXES = ("grad_x", "grad_weight", "grad_bias"), ("T D", "D", "D")
+norm_back = exercise("back.layer_norm_backward", layer_norm_backward, parts=_PARTS, axes=_AXES)
 
 
 def _of_norm(T: int, D: int, seed: int = 0) -> tuple[np.ndarray, ...]:

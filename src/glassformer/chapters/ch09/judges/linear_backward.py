@@ -19,16 +19,10 @@ def linear_backward(
 
 
 linear = exercise("back.linear_backward", linear_backward, parts=("grad_x", "grad_W"), axes=("T D", "D F"))
-linear.case(
-    "one position, worked by hand",
-    np.array([[1.0, 10.0]]), np.array([[2.0, 3.0]]), np.array([[1.0, 0.0], [2.0, 1.0]]),
-    want=([[1.0, 12.0]], [[2.0, 20.0], [3.0, 30.0]]),
-)  # fmt: skip
-linear.case(
-    "two positions share W: their slopes add up",
-    np.array([[1.0], [10.0]]), np.array([[2.0], [3.0]]), np.array([[5.0]]),
-    want=([[5.0], [50.0]], [[32.0]]),
-)  # fmt: skip
+_W, _want = np.array([[1.0, 0.0], [2.0, 1.0]]), ([[1.0, 12.0]], [[2.0, 20.0], [3.0, 30.0]])
+linear.case("one position, worked by hand", np.array([[1.0, 10.0]]), np.array([[2.0, 3.0]]), _W, want=_want)
+_grad, _x, _want = np.array([[1.0], [10.0]]), np.array([[2.0], [3.0]]), ([[5.0], [50.0]], [[32.0]])
+linear.case("two positions share W: their slopes add up", _grad, _x, np.array([[5.0]]), want=_want)
 
 
 def _product(x, W):
@@ -36,10 +30,8 @@ def _product(x, W):
 
 
 slopes_case(linear, "T, D and F all different", _product, drawn(5, 4), drawn(4, 3, seed=1))
-slopes_case(
-    linear, "T, D and F equal, so that a missing transpose still gives the right shape", _product,
-    drawn(4, 4), drawn(4, 4, seed=1),
-)  # fmt: skip
+_title = "T, D and F equal, so that a missing transpose still gives the right shape"
+slopes_case(linear, _title, _product, drawn(4, 4), drawn(4, 4, seed=1))
 linear.slip("pair", "grad @ W.T, x.T @ grad", "x.T @ grad, grad @ W.T")
 linear.slip("W as it stands", "W.T", "W")
 linear.slip("x as it stands", "x.T", "x")

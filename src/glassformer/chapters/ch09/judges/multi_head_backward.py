@@ -38,11 +38,9 @@ def multi_head_backward(
     return from_q + from_k + from_v, grad_q, grad_k, grad_v, grad_o
 
 
+_PARTS = ("grad_x", "grad_W_q", "grad_W_k", "grad_W_v", "grad_W_o")
 heads_back = exercise(
-    "back.multi_head_backward",
-    multi_head_backward,
-    parts=("grad_x", "grad_W_q", "grad_W_k", "grad_W_v", "grad_W_o"),
-    axes=("T D", "D D", "D D", "D D", "D D"),
+    "back.multi_head_backward", multi_head_backward, parts=_PARTS, axes=("T D", *["D D"] * 4)
 )
 
 

@@ -10,15 +10,7 @@ from glassformer.exercises.material import numbers
 
 
 def adamw(
-    weight: np.ndarray,
-    grad: np.ndarray,
-    m: np.ndarray | float,
-    v: np.ndarray | float,
-    step: int,
-    rate: float,
-    betas: tuple[float, float] = (0.9, 0.95),
-    eps: float = 1e-8,
-    decay: float = 0.1,
+    weight, grad, m, v, step, rate, betas=(0.9, 0.95), eps=1e-8, decay=0.1
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One step, the first is number 1: the new weight, and the new means of the gradient and of its square."""
     m = betas[0] * m + (1 - betas[0]) * grad

@@ -21,17 +21,10 @@ from .small_gpt import LENGTH, VOCABULARY, Weights, start_weights
 
 
 def train(
-    weights: Weights,
-    n_heads: int,
-    batches: Iterable[Batch],
-    steps: int,
-    *,
-    peak: float = 1e-2,
-    warmup: int = 20,
-    max_norm: float = 1.0,
+    weights: Weights, n_heads, batches: Iterable[Batch], steps, *, peak=1e-2, warmup=20, max_norm=1.0
 ) -> Iterator[float]:
     """Trains a GPT, and yields the loss of each step; the dictionary then has the new arrays."""
-    memory: dict[str, tuple[Any, Any]] = {name: (0.0, 0.0) for name in weights}
+    memory: dict[str, Any] = {name: (0.0, 0.0) for name in weights}
     for step, (inputs, targets) in zip(range(steps), batches, strict=False):
         found = [gpt_gradients(*text, weights, n_heads) for text in zip(inputs, targets, strict=True)]
         mean = {name: np.mean([g[name] for _, g in found], axis=0) for name in weights}

@@ -34,20 +34,15 @@ one_of.case("a number on the second stretch, which begins where the first one en
 one_of.also(_three, 0.69, want=1)
 one_of.case("a number on the last stretch", _three, 0.71, want=2)
 one_of.also(_three, 0.999, want=2)
-one_of.case(
-    "an id without probability is never drawn, not even by the number 0", np.array([0.0, 0.0, 0.6, 0.4]),
-    0.0, want=2,
-)  # fmt: skip
+_title = "an id without probability is never drawn, not even by the number 0"
+one_of.case(_title, np.array([0.0, 0.0, 0.6, 0.4]), 0.0, want=2)
 one_of.case("nor is it drawn at the end of the line", np.array([0.6, 0.4, 0.0, 0.0]), 0.9999, want=1)
-one_of.case(
-    "because of rounding, the last interval may end slightly below 1: there is no id 10",
-    np.full(10, 0.1), np.nextafter(1, 0),
-    want=9, what="draw from ten equally likely ids with the largest number below 1",
-)  # fmt: skip
-one_of.also(
-    np.append(np.full(10, 0.1), 0.0), np.nextafter(1, 0), want=9,
-    what="draw from ten equally likely ids and an impossible one, with the largest number below 1",
-)  # fmt: skip
+_title = "because of rounding, the last interval may end slightly below 1: there is no id 10"
+_ten, _largest = np.full(10, 0.1), np.nextafter(1, 0)
+_what = "draw from ten equally likely ids with the largest number below 1"
+one_of.case(_title, _ten, _largest, want=9, what=_what)
+_what = "draw from ten equally likely ids and an impossible one, with the largest number below 1"
+one_of.also(np.append(_ten, 0.0), _largest, want=9, what=_what)
 
 
 _PLACE = 'np.searchsorted(ends, uniform * ends[-1], side="right")'

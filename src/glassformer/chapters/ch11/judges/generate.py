@@ -12,7 +12,6 @@ import numpy as np
 from glassformer.chapters.ch08.judges.gpt import gpt
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.exercise import Exercise
-from glassformer.exercises.material import Weights
 from glassformer.scratch.attention import softmax
 from glassformer.shapes import Integer
 
@@ -21,6 +20,8 @@ from .small_gpt import small_gpt, small_weights
 from .temper import temper
 from .top_k import top_k
 from .top_p import top_p
+
+Ids = Integer[np.ndarray, " T"]
 
 
 def next_token(logits, temperature, k, p, generator) -> int:
@@ -35,15 +36,7 @@ def next_token(logits, temperature, k, p, generator) -> int:
 
 
 def generate(
-    ids: Integer[np.ndarray, " T"],
-    weights: Weights,
-    n_heads: int,
-    n_new: int,
-    *,
-    temperature: float | int = 1.0,
-    k: int | None = None,
-    p: float | int | None = None,
-    generator: np.random.Generator | None = None,
+    ids: Ids, weights, n_heads, n_new, *, temperature=1.0, k=None, p=None, generator=None
 ) -> Integer[np.ndarray, " _"]:
     """Reads what fits, chooses, appends, and repeats."""
     context = len(weights["decoder.positions.weight"])

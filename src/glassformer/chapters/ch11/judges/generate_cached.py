@@ -9,24 +9,15 @@ import numpy as np
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import Wrong, expect
-from glassformer.exercises.material import Weights
 from glassformer.shapes import Integer
 
-from .generate import CHOICE, generate, next_token, text_cases, text_mistakes, text_of_the_package
+from .generate import CHOICE, Ids, generate, next_token, text_cases, text_mistakes, text_of_the_package
 from .small_gpt import CountedTable, with_counted_table
 from .step import step
 
 
 def generate_cached(
-    ids: Integer[np.ndarray, " T"],
-    weights: Weights,
-    n_heads: int,
-    n_new: int,
-    *,
-    temperature: float | int = 1.0,
-    k: int | None = None,
-    p: float | int | None = None,
-    generator: np.random.Generator | None = None,
+    ids: Ids, weights, n_heads, n_new, *, temperature=1.0, k=None, p=None, generator=None
 ) -> Integer[np.ndarray, " _"]:
     """Returns the same text as `generate`, but reads each id once."""
     cache = {}

@@ -25,15 +25,11 @@ def shifted(
 
 forcing = exercise("families.shifted", shifted, parts=("ids", "targets"), axes=("B T", "B T"))
 
-forcing.case(
-    "one answer: the start comes before it, the stop after it", [np.array([4, 7, 5])], 8, 9, 0,
-    want=([[8, 4, 7, 5]], [[4, 7, 5, 9]]),
-)  # fmt: skip
-forcing.case(
-    "the shorter of two answers is padded, and the padding has no target",
-    [np.array([4, 7, 5]), np.array([6])], 8, 9, 0,
-    want=([[8, 4, 7, 5], [8, 6, 0, 0]], [[4, 7, 5, 9], [6, 9, -100, -100]]),
-)  # fmt: skip
+_one, _want = np.array([4, 7, 5]), ([[8, 4, 7, 5]], [[4, 7, 5, 9]])
+forcing.case("one answer: the start comes before it, the stop after it", [_one], 8, 9, 0, want=_want)
+_title = "the shorter of two answers is padded, and the padding has no target"
+_want = ([[8, 4, 7, 5], [8, 6, 0, 0]], [[4, 7, 5, 9], [6, 9, -100, -100]])
+forcing.case(_title, [_one, np.array([6])], 8, 9, 0, want=_want)
 forcing.case(
     "three answers, one of them empty, and different ids for start and stop",
     [np.array([1, 2]), np.array([], int), np.array([3, 1, 1, 2, 2])], 5, 6, 7,

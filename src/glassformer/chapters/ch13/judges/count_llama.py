@@ -3,16 +3,7 @@
 from glassformer.exercises.catalogue import exercise
 
 
-def count_llama(
-    vocab_size: int,
-    d_model: int,
-    n_layers: int,
-    n_heads: int,
-    n_kv_heads: int,
-    d_ff: int,
-    *,
-    tied: bool = False,
-) -> int:
+def count_llama(vocab_size, d_model, n_layers, n_heads, n_kv_heads, d_ff, *, tied=False) -> int:
     """Returns the number of parameters of a LLaMA-like model without biases, with three feed-forward matrices."""
     D, keys = d_model, n_kv_heads * (d_model // n_heads)
     block = 2 * D * D + 2 * D * keys + 3 * D * d_ff + 2 * D

@@ -1,7 +1,7 @@
 """Small models made by hand from a table and a mean, so that what each of them can see is known."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,14 +17,7 @@ PLACES = _rng.normal(size=(40, V))
 TEXT = np.array([0, 3, 1, 4, 2, 2, 0, 1])
 
 
-def causal_model(
-    places: float = 1.0,
-    ahead: int = 0,
-    noise: float = 0.0,
-    own: float = 1.0,
-    rows: Sequence[int] | None = None,
-    seers: Sequence[int] | None = None,
-) -> Model:
+def causal_model(places=1.0, ahead=0, noise=0.0, own=1.0, rows=None, seers=None) -> Model:
     """Makes a causal model whose logits depend on its own character and on the mean of those it sees, with positions.
 
     `noise` raises a different character at every call, in `rows`. `ahead` is how many positions the seers see ahead.
