@@ -35,14 +35,9 @@ def loss_of(targets):
     return loss
 
 
-surprise_back.case(
-    "one position, two equal logits: a slope of ½ each", np.array([[0.0, 0.0]]), np.array([1]),
-    want=[[0.5, -0.5]],
-)  # fmt: skip
-surprise_back.case(
-    "two positions: half of each slope", np.array([[0.0, 0.0], [math.log(3), 0.0]]), np.array([1, 0]),
-    want=[[0.25, -0.25], [-0.125, 0.125]],
-)  # fmt: skip
+_z, _t = np.array([[0.0, 0.0], [math.log(3), 0.0]]), np.array([1, 0])
+surprise_back.case("one position, two equal logits: a slope of ½ each", _z[:1], _t[:1], want=[[0.5, -0.5]])
+surprise_back.case("two positions: half of each slope", _z, _t, want=[[0.25, -0.25], [-0.125, 0.125]])
 for _title, _shape, _t in (
     ("five positions, compared with PyTorch", (5, 7), [6, 0, 3, 3, 0]),
     ("as many positions as entries", (4, 4), [2, 2, 0, 1]),

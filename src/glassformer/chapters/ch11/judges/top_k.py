@@ -20,18 +20,17 @@ def top_k(logits: Float[np.ndarray, "*B V"], k: int) -> Float[np.ndarray, "*B V"
 
 few = exercise("generating.top_k", top_k)
 
-left_case(few, "two of five", FIVE, 2, want=[0, 4 / 7, 0, 3 / 7, 0], said="top_k(logits, 2)")
-left_case(few, "one: greedy", FIVE, 1, want=[0.0, 1, 0, 0, 0], said="top_k(logits, 1)")
-left_case(
-    few, "negative logits, among which 0 would be the largest", FIVE - 5, 3,
-    want=[0, 8 / 17, 0, 6 / 17, 3 / 17], said="top_k(negative logits, 3)",
-)  # fmt: skip
-left_case(few, "k = V, and a larger k", FIVE, 5, want=[0.1, 0.4, 0.05, 0.3, 0.15], said="top_k(logits, 5)")
-left_case(few, "", FIVE, 50, want=[0.1, 0.4, 0.05, 0.3, 0.15], said="top_k(logits of 5 ids, 50)")
-left_case(
-    few, "a batch: each row has its own", np.stack([FIVE, FIVE[::-1] - 2]), 2,
-    want=[[0, 4 / 7, 0, 3 / 7, 0], [0, 3 / 7, 0, 4 / 7, 0]], said="top_k of two rows with k = 2",
-)  # fmt: skip
+_two, _all = [0, 4 / 7, 0, 3 / 7, 0], [0.1, 0.4, 0.05, 0.3, 0.15]
+for _title, _z, _k, _left, _said in (
+    ("two of five", FIVE, 2, _two, "top_k(logits, 2)"),
+    ("one: greedy", FIVE, 1, [0.0, 1, 0, 0, 0], "top_k(logits, 1)"),
+    ("negative logits, among which 0 would be the largest", FIVE - 5, 3,
+     [0, 8 / 17, 0, 6 / 17, 3 / 17], "top_k(negative logits, 3)"),
+    ("k = V, and a larger k", FIVE, 5, _all, "top_k(logits, 5)"),
+    ("", FIVE, 50, _all, "top_k(logits of 5 ids, 50)"),
+    ("a batch: each row has its own", np.stack([FIVE, FIVE[::-1] - 2]), 2, [_two, _two[::-1]], "top_k of two rows"),
+):  # fmt: skip
+    left_case(few, _title, _z, _k, want=_left, said=_said)
 
 _SMALLEST, _LESS = "np.sort(logits, axis=-1)[..., -k, None]", "logits < smallest"
 few.slip("zero instead", "-np.inf", "0.0")

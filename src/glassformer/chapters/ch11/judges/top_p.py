@@ -25,23 +25,17 @@ def top_p(logits: Float[np.ndarray, "*B V"], p: float | int) -> Float[np.ndarray
 
 nucleus = exercise("generating.top_p", top_p)
 
-left_case(
-    nucleus, "the id that crosses p stays: 0.4 and 0.3 are less than 0.8", FIVE, 0.8,
-    want=np.array([0, 0.4, 0, 0.3, 0.15]) / 0.85, said="top_p(logits, 0.8)",
-)  # fmt: skip
-left_case(
-    nucleus, "the likeliest always stays", FIVE, 0.01, want=[0.0, 1, 0, 0, 0], said="top_p(logits, 0.01)"
-)
-left_case(
-    nucleus, "a certain distribution keeps one id, an uncertain one many",
-    np.stack([logits_of(0.9, 0.04, 0.03, 0.02, 0.01), FIVE]), 0.87,
-    want=[[1, 0, 0, 0, 0], np.array([0.1, 0.4, 0, 0.3, 0.15]) / 0.95], said="top_p of two rows with p = 0.87",
-)  # fmt: skip
-_two = [0, 4 / 7, 0, 3 / 7, 0]
-left_case(
-    nucleus, "logits far from 0 mean the same", FIVE - 7, 0.6, want=_two, said="top_p(negative logits, 0.6)"
-)
-left_case(nucleus, "at 1 everything stays", FIVE, 1.0, want=softmax(FIVE), said="top_p(logits, 1)")
+_rows, _two = np.stack([logits_of(0.9, 0.04, 0.03, 0.02, 0.01), FIVE]), [0, 4 / 7, 0, 3 / 7, 0]
+_want = [[1, 0, 0, 0, 0], np.array([0.1, 0.4, 0, 0.3, 0.15]) / 0.95]
+for _title, _z, _p, _left, _said in (
+    ("the id that crosses p stays: 0.4 and 0.3 are less than 0.8", FIVE, 0.8,
+     np.array([0, 0.4, 0, 0.3, 0.15]) / 0.85, "top_p(logits, 0.8)"),
+    ("the likeliest always stays", FIVE, 0.01, [0.0, 1, 0, 0, 0], "top_p(logits, 0.01)"),
+    ("a certain distribution keeps one id, an uncertain one many", _rows, 0.87, _want, "top_p of two rows, p = 0.87"),
+    ("logits far from 0 mean the same", FIVE - 7, 0.6, _two, "top_p(negative logits, 0.6)"),
+    ("at 1 everything stays", FIVE, 1.0, softmax(FIVE), "top_p(logits, 1)"),
+):  # fmt: skip
+    left_case(nucleus, _title, _z, _p, want=_left, said=_said)
 
 
 @nucleus.check("no more than needed: two of four equally likely ids already add up to one half")
