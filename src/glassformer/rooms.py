@@ -1,4 +1,4 @@
-"""Types for models of either room: the interface that `scratch.Transformer` and `nn.Transformer` share.
+"""The type of models of either room: the interface that `scratch.Transformer` and `nn.Transformer` share.
 
 Arrays are `Any` here, because one room has NumPy's and the other has torch's; neither is imported.
 """
@@ -6,20 +6,6 @@ Arrays are `Any` here, because one room has NumPy's and the other has torch's; n
 from typing import Any, Protocol, runtime_checkable
 
 from glassformer.config import ModelConfig
-
-
-@runtime_checkable
-class AnyCache(Protocol):
-    """A cache of the keys and values of all positions read so far."""
-
-    @property
-    def length(self) -> int:
-        """Returns how many positions are cached."""
-        ...
-
-    def reorder(self, rows: Any) -> None:
-        """Replaces row i of the batch by the former row rows[i]."""
-        ...
 
 
 @runtime_checkable
@@ -56,7 +42,7 @@ class AnyTransformer(Protocol):
         """Maps ids (..., S) to the final states of the encoder, (..., S, D)."""
         ...
 
-    def new_cache(self, batch_size: int, length: int) -> AnyCache:
+    def new_cache(self, batch_size: int, length: int) -> Any:
         """Returns an empty cache for `batch_size` texts of up to `length` positions."""
         ...
 
