@@ -131,8 +131,3 @@ def test_a_short_version_says_the_same():
     assert list(passed) == list(kept) == list(TESTS)
     for test in set(TESTS) - {"overfit", "noise"}:
         assert passed[test] == kept[test]
-
-
-def test_an_unknown_mistake_is_refused():
-    with pytest.raises(ValueError, match="bug='typo' is not one of 'none', 'no-scale'"):
-        clinic.measure("typo", 0)

@@ -9,7 +9,7 @@ import torch
 from glassformer import nn
 from glassformer.config import ModelConfig
 from glassformer.experiments import experiment, stored
-from glassformer.experiments.drowned import ROOT, SCALES, SEEDS, STEPS, measure, size
+from glassformer.experiments.drowned import ROOT, SCALES, STEPS, size
 from glassformer.text import CharTokenizer, corpus, split_in_three
 
 SHORT, LONG = STEPS
@@ -28,11 +28,6 @@ def unigram():
     ids = np.array(CharTokenizer.from_text(text).encode(text))
     train, held_out, _ = split_in_three(ids, 0.05, 0.05)
     return -np.log(np.bincount(train) / len(train))[held_out].mean()
-
-
-def test_the_stored_runs_are_the_declared_ones():
-    assert [run.settings for run in stored("drowned")] == [dict(run) for run in experiment("drowned").runs]
-    assert all(len(losses("none", steps=steps)) == len(SEEDS) == 3 for steps in STEPS)
 
 
 def test_without_a_factor_only_the_frequencies_of_characters_are_learned_at_first():
@@ -68,11 +63,6 @@ def test_the_size_is_that_of_the_scaled_vectors():
     with torch.no_grad():
         model.token_embedding.weight[:] = torch.tensor([2.0, -2.0]).repeat(4)
     assert size(model) == pytest.approx(6.0)
-
-
-def test_an_unknown_method_is_refused():
-    with pytest.raises(ValueError, match="positions='alibi'"):
-        measure("alibi", 1.0, 10, 0)
 
 
 def test_in_short_too_the_factor_helps():

@@ -30,6 +30,48 @@ def test_an_experiment_says_what_it_asks(name):
     assert one.question.endswith("?")
 
 
+NOT_MEASURED = [
+    ("activations", {"feedforward": "tanh"}, "feedforward='tanh' is not one of 'no network', 'linear'"),
+    ("clinic", {"bug": "typo"}, "bug='typo' is not one of 'none', 'no-scale'"),
+    ("depth", {"n_layers": 3}, "n_layers=3 is not one of 1, 2, 4, 8"),
+    ("drowned", {"positions": "alibi", "scale": 1.0, "steps": 10}, "positions='alibi'"),
+    ("families", {"way": "encoder", "steps": 1}, "way='encoder'"),
+    ("late_mask", {"bug": "no-scale"}, "bug='no-scale'"),
+    ("leak", {"n_layers": 1, "positions": "rotary"}, "positions='rotary'"),
+    ("longer", {"decay": "step"}, "decay='step' is not one of"),
+    ("longer", {"optimizer": "SGD"}, "optimizer='SGD' is not one of"),
+    ("norm_gradients", {"placement": "pre", "init": "glorot"}, "init='glorot' is not one of 'ours', 'gpt2'"),
+    ("own_text", {"characters": 0}, "characters=0"),
+    ("own_text", {"characters": 10**7}, r"characters=10000000, but the corpus has \d+ to learn from"),
+    ("pitfalls", {"bug": "padding-attended", "model": "rope"}, "bug='padding-attended' is not one of 'none'"),
+    ("pitfalls", {"bug": "no-scale", "model": "gpt"}, "model='gpt' is not one of 'rope'"),
+    ("positions", {"positions": "rotary", "length": 64}, "positions='rotary'"),
+    ("positions", {"positions": "rope", "length": 100}, "length=100"),
+    ("recall", {"positions": "rotary", "length": 64}, "positions='rotary'"),
+    ("recipes", {"part": "lader"}, "part='lader' is not one of 'ladder'"),
+    ("residual", {"adds": 0.5, "n_layers": 2, "learning_rate": 1e-3}, r"adds=0\.5"),
+    ("sampling", {"part": "songs", "writer": "text", "setting": None}, "part='songs'"),
+    ("sampling", {"part": "texts", "writer": "nobody", "setting": None}, "writer='nobody'"),
+    ("scale", {"d_head": 4, "scaled": 0.5, "learning_rate": 1e-3}, r"scaled=0\.5"),
+    ("schedules", {"peak": 1e-3, "warmup": 0, "decay": "exponential"}, "decay='exponential'"),
+    ("tokens", {"vocab_size": None, "equal": "time"}, "equal='time' is not one of 'work', 'text'"),
+    ("tying", {"vocab_size": 512, "arm": "tied", "steps": 1}, "vocab_size=512"),
+    ("tying", {"vocab_size": None, "arm": "untied, narrower", "steps": 1}, "arm='untied, narrower'"),
+    ("worth", {"model": "large"}, "model='large' is not one of"),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "says"), NOT_MEASURED)
+def test_what_cannot_be_measured_is_refused(name, settings, says):
+    with pytest.raises((ValueError, TypeError), match=says):
+        experiment(name).measure(**settings, seed=0)
+
+
+def test_of_the_books_model_only_its_parts_are_measured():
+    with pytest.raises(ValueError, match="part='lense' is not one of 'lens'"):
+        experiment("inside").measure(part="lense")
+
+
 def test_an_unknown_experiment_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match=r"name='posititions' .*recipes"):
         experiment("posititions")

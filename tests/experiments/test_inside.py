@@ -8,7 +8,7 @@ from close import SINGLE, assert_close
 
 from glassformer import inside, shipped
 from glassformer.experiments import experiment, stored
-from glassformer.experiments.inside import DIRECTIONS, DRAWS, PARTS, sample, with_listeners
+from glassformer.experiments.inside import DIRECTIONS, DRAWS, sample, with_listeners
 from glassformer.text import corpus
 
 
@@ -175,9 +175,3 @@ def test_the_sample_is_from_all_of_the_text():
     assert (inputs[0, 0], targets[-1, -1]) == (0, 1000)
     assert np.ptp(np.diff(inputs[:, 0])) <= 1
     assert [len(targets) for _, targets in sample(ids, T=10, n_targets=5)] == [1]
-
-
-def test_an_unknown_part_is_refused():
-    with pytest.raises(ValueError, match="part='lense' is not one of 'lens'"):
-        experiment("inside").measure(part="lense")
-    assert list(dict.fromkeys(run["part"] for run in experiment("inside").runs)) == list(PARTS)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glassformer.experiments import experiment, stored
-from glassformer.experiments.late_mask import AT, EARLY, LATE, SEEDS, measure
+from glassformer.experiments.late_mask import AT, EARLY, LATE, SEEDS
 from glassformer.experiments.pitfalls import RIGHT
 
 
@@ -39,11 +39,6 @@ def test_then_the_reported_loss_is_too_good_and_the_weights_are_bad():
     assert losses(LATE, "reported", AT[-1]).max() < 0.03
     for step in AT[2:]:
         assert losses(LATE, "right", step).min() > losses(RIGHT, "right", 250).max() + 0.2
-
-
-def test_an_unknown_mistake_is_refused():
-    with pytest.raises(ValueError, match="bug='no-scale'"):
-        measure("no-scale", 0)
 
 
 def test_a_training_ends_after_the_last_step_of_interest():

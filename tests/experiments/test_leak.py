@@ -6,8 +6,9 @@ import torch
 
 from glassformer import nn
 from glassformer.experiments import experiment, stored
-from glassformer.experiments.leak import LENGTH, cosines, measure, worth_of_the_order
-from glassformer.experiments.positions import new_model, recipe_of
+from glassformer.experiments.leak import LENGTH, cosines, worth_of_the_order
+from glassformer.experiments.positions import as_large_as_sinusoids, recipe_of
+from glassformer.experiments.training import drawn
 from glassformer.text import corpus
 
 
@@ -20,7 +21,7 @@ def untrained(n_layers, positions):
     """Returns a model whose attention contributes to the stream, and the text held out from training."""
     recipe = recipe_of(positions, LENGTH, 0, 1, (f"model.n_layers={n_layers}", "model.n_heads=2"))
     _, task, config = recipe.made_for(corpus())
-    return new_model(config, seed=0), task.held_out
+    return as_large_as_sinusoids(drawn(config, seed=0)), task.held_out
 
 
 @pytest.mark.parametrize(
@@ -48,11 +49,6 @@ def test_cosines_of_rows():
     given = np.array([[2.0, 0.0], [0.0, 3.0], [1.0, 1.0]])
     half = np.sqrt(0.5)
     np.testing.assert_allclose(cosines(given), [[1, 0, half], [0, 1, half], [half, half, 1]], atol=1e-12)
-
-
-def test_bad_settings_are_refused():
-    with pytest.raises(ValueError, match="positions='rotary'"):
-        measure(n_layers=1, positions="rotary", seed=0)
 
 
 # What it found, and what chapter 04 says of it: for every seed

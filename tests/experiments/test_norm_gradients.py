@@ -131,8 +131,3 @@ def test_measured_again(placement, init):
     for depth, found in again.items():
         for what, values in found.items():
             np.testing.assert_allclose(values, kept.found[depth][what], rtol=1e-3, atol=1e-12)
-
-
-def test_a_name_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="init='glorot' is not one of 'ours', 'gpt2', 'xavier'"):
-        EXPERIMENT.measure(placement="pre", init="glorot", seed=0)

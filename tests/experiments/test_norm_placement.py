@@ -16,10 +16,8 @@ from glassformer.experiments.norm_placement import (
     SEEDS,
     STEPS,
     WARMUP,
-    new_model,
-    text_task,
-    unigram_loss,
 )
+from glassformer.experiments.training import new_model, text_task, unigram_loss
 
 EXPERIMENT = experiment("norm_placement")
 SHALLOW, MIDDLE, DEEP = DEPTHS

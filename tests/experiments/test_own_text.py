@@ -4,26 +4,11 @@ import numpy as np
 import pytest
 
 from glassformer.experiments import experiment, stored
-from glassformer.experiments.own_text import CHARACTERS, EVERY, HELD_OUT, SEEDS, STEPS, measure
-from glassformer.text import corpus
+from glassformer.experiments.own_text import CHARACTERS, EVERY, STEPS
 
 
 def found(characters, what):
     return np.array([run.found[what] for run in stored("own_text", characters=characters)])
-
-
-def test_all_runs_are_kept():
-    kept = [run.settings for run in stored("own_text")]
-    assert sorted(map(str, kept)) == sorted(map(str, experiment("own_text").runs))
-    assert len(kept) == len(CHARACTERS) * len(SEEDS) == 12
-
-
-def test_more_characters_than_there_are_are_refused():
-    there = len(corpus()) - HELD_OUT
-    with pytest.raises(ValueError, match=f"characters={there + 1}, but the corpus has {there}"):
-        measure(characters=there + 1, seed=0)
-    with pytest.raises(ValueError, match="characters=0"):
-        measure(characters=0, seed=0)
 
 
 def test_each_run_was_as_long_and_had_as_many_parameters_but_for_its_characters():

@@ -164,8 +164,3 @@ def test_the_time_of_a_step_is_in_steps_of_the_first_recipe(monkeypatch):
     monkeypatch.setattr(recipes, "trainer_of", Timed)
     assert recipes.time_of_a_step(LAST, (), rounds=2) == 1.5
     assert [recipe.training.optimizer for recipe in made] == ["adamw", "muon"] * 2
-
-
-def test_an_unknown_part_is_refused():
-    with pytest.raises(ValueError, match="part='lader' is not one of 'ladder'"):
-        experiment("recipes").measure(part="lader", seed=0)

@@ -5,8 +5,6 @@ import pytest
 
 from glassformer.experiments import experiment, stored
 from glassformer.experiments.sampling import (
-    LINES,
-    SEEDS,
     SETTINGS,
     entropy,
     share_of_repeats,
@@ -54,18 +52,7 @@ def test_a_repeat_stood_in_the_same_text_before():
     assert share_of_repeats(["abcd"], n=2) == 0
 
 
-@pytest.mark.parametrize(("name", "value"), [("part", "songs"), ("writer", "nobody")])
-def test_what_there_is_not_is_refused(name, value):
-    with pytest.raises(ValueError, match=value):
-        short(**{"writer": "text", name: value})
-
-
 # What the study found
-
-
-def test_all_runs_are_kept():
-    n_lines = sum(2 if writer == "beam" else 1 for writer, _ in LINES)
-    assert len(stored("sampling")) == len(SEEDS) * (sum(map(len, SETTINGS.values())) + n_lines)
 
 
 def test_what_is_likelier_is_no_better_text():

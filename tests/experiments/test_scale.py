@@ -6,8 +6,8 @@ import torch
 
 from glassformer import nn
 from glassformer.experiments import experiment, stored
-from glassformer.experiments.norm_placement import new_model, text_task
-from glassformer.experiments.scale import D_HEADS, RATES, SEEDS, measure, sharpness
+from glassformer.experiments.scale import RATES, sharpness
+from glassformer.experiments.training import new_model, text_task
 
 
 def found(d_head, scaled, rate):
@@ -24,18 +24,6 @@ def cost(d_head, rate):
 
 def share(d_head, scaled, rate, when):
     return np.median([each[when]["share"] for each in found(d_head, scaled, rate)])
-
-
-def test_all_runs_are_kept():
-    assert sorted(map(str, (run.settings for run in stored("scale")))) == sorted(
-        map(str, experiment("scale").runs)
-    )
-    assert len(stored("scale")) == len(D_HEADS) * 2 * len(RATES) * len(SEEDS) == 48
-
-
-def test_bad_settings_are_refused():
-    with pytest.raises(TypeError, match=r"scaled=0\.5"):
-        measure(d_head=4, scaled=0.5, learning_rate=1e-3, seed=0)
 
 
 def test_sharpness_of_even_weights():

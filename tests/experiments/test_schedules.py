@@ -1,10 +1,9 @@
 """Tests what chapter 10 says about peak, warm-up and decay, on ninety runs of a small decoder."""
 
 import numpy as np
-import pytest
 
 from glassformer.experiments import experiment, spread, stored
-from glassformer.experiments.schedules import CURVE, DECAYS, PEAKS, SEEDS, STEPS, WARMUPS, measure
+from glassformer.experiments.schedules import CURVE, DECAYS, PEAKS, SEEDS, STEPS, WARMUPS
 
 
 def final(**settings):
@@ -46,11 +45,6 @@ def test_warm_up_gains_at_three_hundredths_and_hardly_matters_below():
         for peak in (1e-3, 3e-3, 1e-2):
             without, with_it = (final(peak=peak, warmup=warmup, decay=decay).median for warmup in WARMUPS)
             assert abs(with_it - without) < 0.025
-
-
-def test_a_decay_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="decay='exponential'"):
-        measure(peak=1e-3, warmup=0, decay="exponential", seed=0, characters=20_000)
 
 
 def test_in_short_too_a_peak_of_a_tenth_is_too_high():

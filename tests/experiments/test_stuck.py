@@ -6,8 +6,9 @@ import torch
 
 from glassformer import nn
 from glassformer.experiments import experiment, stored
-from glassformer.experiments.norm_placement import LOWER, RATES, SEEDS, new_model, text_task
+from glassformer.experiments.norm_placement import LOWER, RATES, SEEDS
 from glassformer.experiments.stuck import of_a_batch
+from glassformer.experiments.training import new_model, text_task
 
 EXPERIMENT = experiment("stuck")
 RATE = RATES[0]

@@ -83,11 +83,6 @@ def test_neither_tokenizer_sees_what_is_held_out(monkeypatch):
     assert marked["characters_per_token"] == len(read) / len(tokenizer_of(read, 512).encode(read))
 
 
-def test_an_unknown_kind_of_equality_is_refused():
-    with pytest.raises(ValueError, match="equal='time' is not one of 'work', 'text'"):
-        measure(None, 0, equal="time")
-
-
 # What was found
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from glassformer import nn
 from glassformer.experiments import experiment, stored
-from glassformer.experiments.tying import ARMS, SEEDS, config_of, measure
+from glassformer.experiments.tying import ARMS, SEEDS, config_of
 from glassformer.text import CharTokenizer, corpus
 
 N_CHARACTERS = CharTokenizer.from_text(corpus()).vocab_size
@@ -58,18 +58,6 @@ def test_tied_and_untied_begin_with_the_same_small_numbers():
         ]
     assert len(stds) == 3
     assert stds == pytest.approx([0.02] * 3, rel=0.02)
-
-
-def test_all_runs_are_kept():
-    assert [run.settings for run in stored("tying")] == list(experiment("tying").runs)
-    assert len(stored("tying")) == 36
-
-
-def test_bad_settings_are_refused():
-    with pytest.raises(ValueError, match="vocab_size=512"):
-        measure(512, "tied", 1, 0)
-    with pytest.raises(ValueError, match="arm='untied, narrower'"):
-        measure(None, "untied, narrower", 1, 0)
 
 
 # What was found, and what chapter 08 says of it

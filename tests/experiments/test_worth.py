@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from glassformer.experiments import experiment, stored
-from glassformer.experiments.worth import SEEDS, measure
 
 SUBLAYERS = [f"block {i}: {kind}" for i in range(4) for kind in ("attention", "feed-forward")]
 
@@ -24,16 +23,6 @@ def interaction(one, first, second):
 
 def kind(part):
     return part.partition(": ")[2]
-
-
-def test_all_runs_are_kept():
-    assert [run.settings for run in stored("worth")] == list(experiment("worth").runs)
-    assert len(found()) == 1 + len(SEEDS) == 4
-
-
-def test_an_unknown_model_is_refused():
-    with pytest.raises(ValueError, match="model='large' is not one of"):
-        measure(model="large")
 
 
 def test_the_books_model_is_the_one_that_inside_measured_on_more_text():

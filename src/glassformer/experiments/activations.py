@@ -6,10 +6,9 @@ import torch
 
 from glassformer import _checks as checks
 from glassformer import nn
-from glassformer.experiments.experiment import Experiment, Found, thinned
-from glassformer.experiments.norm_placement import new_model, text_task
+from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.training import curve, new_model, plan, text_task, trained
 from glassformer.tasks import NextToken
-from glassformer.train import Trainer, TrainingConfig
 
 N_LAYERS = 2
 LENGTH, BATCH_SIZE = 64, 12
@@ -44,21 +43,11 @@ def measure(
     checks.one_of("feedforward", feedforward, KINDS)
     task = text_task(seed, characters, LENGTH, BATCH_SIZE)
     model = new_decoder(feedforward, task, seed)
-    config = TrainingConfig(
-        steps=steps,
-        batch_size=task.batch_size,
-        learning_rate=learning_rate,
-        seed=seed,
-        evaluate_every=0,
-        device="cpu",
-    )
-    trainer = Trainer(model, task, config, progress=False)
-    trainer.run()
-    records = trainer.log.records
+    records = trained(model, task, plan(task, steps=steps, learning_rate=learning_rate, seed=seed))
     return {
         "feed-forward": sum(weight.numel() for weight in blocks_of(model)[0].feedforward.parameters()),
         "loss": records[-1]["validation_loss"],
-        "course": thinned([record["loss"] for record in records]),
+        "course": curve(records),
     }
 
 

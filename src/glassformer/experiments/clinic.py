@@ -7,19 +7,17 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from glassformer import _checks as checks
-from glassformer import nn
 from glassformer.bugs import BUGS, put_in
 from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import Experiment, Found, stored
 from glassformer.experiments.pitfalls import MODELS, NEEDS, RIGHT, trained, trained_in_numpy
+from glassformer.experiments.training import drawn, plan
 from glassformer.scratch import Transformer, cross_entropy, cross_entropy_backward
 from glassformer.tasks import NO_TARGET, NextToken
 from glassformer.text import inputs_and_targets
-from glassformer.train import TrainingConfig
 
 SEEDS = (0, 1, 2)
 NEAR = 1e-4  # logits that differ by less count as equal: the rounding of float32 over a few blocks
@@ -207,12 +205,8 @@ def learned(bug: str, seed: int, kind: type[NextToken], steps: int) -> float:
         vocab_size=V, context_length=16, d_model=32, n_layers=2, n_heads=4, **MODELS[needs][0]
     )
     task = kind(np.random.default_rng(seed).integers(0, V, 40_000), 16, BATCH_SIZE, seed, validation=0.01)
-    training = TrainingConfig(
-        steps=steps, batch_size=BATCH_SIZE, learning_rate=1e-2, warmup=10, weight_decay=0.0, seed=seed,
-        evaluate_every=0, device="cpu",
-    )  # fmt: skip
-    model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
-    found = (trained_in_numpy if needs == "in NumPy" else trained)(model, task, training)
+    training = plan(task, steps=steps, learning_rate=1e-2, warmup=10, weight_decay=0.0, seed=seed)
+    found = (trained_in_numpy if needs == "in NumPy" else trained)(drawn(config, seed), task, training)
     return found["loss"][-1]
 
 

@@ -3,12 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
-
-from glassformer import nn
-from glassformer.experiments.experiment import WHOLE_TENTH, Experiment, Found, thinned
-from glassformer.text import corpus
-from glassformer.train import Trainer, initialize
+from glassformer.experiments.experiment import WHOLE_TENTH, Experiment, Found
+from glassformer.experiments.training import curve, trainer_of
 from glassformer.train.recipe import Recipe
 
 D_HEAD = 16  # heads are equally wide, and wider models have more of them
@@ -49,15 +45,12 @@ def measure(
     """
     if n_layers not in SHAPES:
         raise ValueError(f"n_layers={n_layers} is not one of {', '.join(map(str, SHAPES))}")
-    recipe = recipe_of(n_layers, seed, learning_rate, steps, changes)
-    _, task, config = recipe.made_for(corpus())
-    model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
-    initialize(model, recipe.training)
-    records = Trainer(model, task, recipe.training, progress=False).run()
+    trainer = trainer_of(recipe_of(n_layers, seed, learning_rate, steps, changes))
+    records = trainer.run()
     return {
-        "parameters": config.parameter_count().total,
+        "parameters": trainer.model.config.parameter_count().total,
         "loss": records[-1]["validation_loss"],
-        "course": thinned([record["loss"] for record in records]),
+        "course": curve(records),
     }
 
 

@@ -7,8 +7,8 @@ import torch
 from glassformer import _checks as checks
 from glassformer import nn
 from glassformer.experiments.experiment import Experiment, Found
-from glassformer.text import corpus
-from glassformer.train import Trainer, initialize, validation_loss
+from glassformer.experiments.training import trainer_of
+from glassformer.train import validation_loss
 from glassformer.train.recipe import Recipe
 
 METHODS = ("sinusoidal", "none", "learned")
@@ -47,13 +47,10 @@ def measure(positions: str, scale: float, steps: int, seed: int, changes: Sequen
         f"training.seed={seed}",
         "training.evaluate_every=0",
     )
-    recipe = Recipe.of_the_book("baseline", [*run, *changes])
-    _, task, config = recipe.made_for(corpus())
-    model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
-    initialize(model, recipe.training)
-    before = size(model)
-    Trainer(model, task, recipe.training, progress=False).run()
-    return {"loss": validation_loss(model, task), "size": before, "grown": size(model)}
+    trainer = trainer_of(Recipe.of_the_book("baseline", [*run, *changes]))
+    model, before = trainer.model, size(trainer.model)
+    trainer.run()
+    return {"loss": validation_loss(model, trainer.task), "size": before, "grown": size(model)}
 
 
 @torch.no_grad()

@@ -9,10 +9,9 @@ from jaxtyping import Int64
 
 from glassformer import _checks as checks
 from glassformer import nn
-from glassformer.config import ModelConfig
-from glassformer.experiments.experiment import WHOLE_TENTH, Experiment, Found, thinned
+from glassformer.experiments.experiment import WHOLE_TENTH, Experiment, Found
+from glassformer.experiments.training import curve, drawn, trained
 from glassformer.tasks import NO_TARGET, Batch, Pairs
-from glassformer.train import Trainer, initialize
 from glassformer.train.recipe import Recipe
 
 WAYS = ("encoder-decoder", "decoder, asked for the answer", "decoder, asked for all")
@@ -74,25 +73,16 @@ def measure(way: str, steps: int, seed: int, n_asked: int = N_ASKED) -> Found:
     task = pairs = cast(Pairs, of_the_book)
     if way != WAYS[0]:
         config, task = config.replace(**DECODER), OneText(pairs, whole=way == WAYS[2])
-    model = new_model(config, seed)
-    training = recipe.training.replace(evaluate_every=0, device="cpu")
-    initialize(model, training)
+    model = drawn(config, seed)
     task.held_out = task.held_out[:n_asked]
-    trainer = Trainer(model, task, training, progress=False)
-    trainer.run()
-    records = trainer.log.records
+    records = trained(model, task, recipe.training.replace(evaluate_every=0, device="cpu"))
     asked = task if way != WAYS[2] else OneText(pairs, whole=False)
     asked.held_out = pairs.held_out[:n_asked]
     return {
         "parameters": sum(weight.numel() for weight in model.parameters()),
-        "loss": thinned([record["loss"] for record in records]),
+        "loss": curve(records),
         **answers(model, asked),
     }
-
-
-def new_model(config: ModelConfig, seed: int) -> nn.Transformer:
-    """Makes a model of that configuration with the package's usual initial weights."""
-    return nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
 
 
 @torch.no_grad()

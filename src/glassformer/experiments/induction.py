@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 
 from glassformer import inside, nn, scratch
 from glassformer.checkpoints import in_numpy
 from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.training import drawn
 from glassformer.inside.induction import one_after_another
 from glassformer.tasks import Batch
 from glassformer.train import Trainer, initialize
@@ -112,7 +112,7 @@ def new_model(n_layers: int, seed: int) -> nn.Transformer:
         embedding_norm=True,
         head="untied",
     )
-    return nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
+    return drawn(config, seed)
 
 
 def training(steps: int, seed: int) -> TrainingConfig:

@@ -4,18 +4,14 @@ from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
 
-import numpy as np
 import torch
 
 from glassformer import _checks as checks
-from glassformer import nn
 from glassformer.bugs import put_in
-from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import Experiment, Found
-from glassformer.experiments.pitfalls import BATCH_SIZE, D_MODEL, LENGTH, MODELS, RIGHT
-from glassformer.tasks import NextToken
-from glassformer.text import CharTokenizer, corpus
-from glassformer.train import Trainer, TrainingConfig, validation_loss
+from glassformer.experiments.pitfalls import BATCH_SIZE, LENGTH, RIGHT, ROPE, config_of
+from glassformer.experiments.training import drawn, plan, text_task
+from glassformer.train import Trainer, validation_loss
 
 LATE = "mask-after-softmax"
 RATE = 1e-3
@@ -49,21 +45,9 @@ def measure(
         ValueError: `bug` is neither this mistake nor "none".
     """
     checks.one_of("bug", bug, (RIGHT, LATE))
-    tokenizer = CharTokenizer.from_text(corpus())
-    task = NextToken(np.asarray(tokenizer.encode(corpus()[:characters])), LENGTH, BATCH_SIZE, seed)
-    changes, _ = MODELS["rope"]
-    config = ModelConfig(
-        vocab_size=tokenizer.vocab_size,
-        context_length=LENGTH,
-        d_model=D_MODEL,
-        n_layers=2,
-        n_heads=4,
-        **changes,
-    )
-    training = TrainingConfig(
-        steps=steps, batch_size=BATCH_SIZE, learning_rate=RATE, seed=seed, evaluate_every=0, device="cpu"
-    )
-    model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
+    task = text_task(seed, characters, LENGTH, BATCH_SIZE)
+    model = drawn(config_of(ROPE), seed)
+    training = plan(task, steps=steps, learning_rate=RATE, seed=seed)
     kept: dict[int, dict[str, torch.Tensor]] = {}
 
     def keep(record: dict[str, Any]) -> None:

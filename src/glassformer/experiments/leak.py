@@ -8,9 +8,10 @@ from torch.nn import functional
 from glassformer import _checks as checks
 from glassformer import nn
 from glassformer.experiments.experiment import Experiment, Found
-from glassformer.experiments.positions import METHODS, SEEDS, STEPS, new_model, recipe_of
-from glassformer.text import corpus, windows
-from glassformer.train import Trainer, initialize, validation_loss
+from glassformer.experiments.positions import METHODS, SEEDS, STEPS, as_large_as_sinusoids, recipe_of
+from glassformer.experiments.training import trainer_of
+from glassformer.text import windows
+from glassformer.train import validation_loss
 
 LENGTH = 24  # length of a window
 N_WINDOWS = 2000  # windows whose last character is predicted
@@ -32,10 +33,9 @@ def measure(
     """
     checks.one_of("positions", positions, METHODS)
     recipe = recipe_of(positions, LENGTH, seed, steps, (f"model.n_layers={n_layers}", *changes))
-    _, task, config = recipe.made_for(corpus())
-    model = new_model(config, seed)
-    initialize(model, recipe.training)
-    Trainer(model, task, recipe.training, progress=False).run()
+    trainer = trainer_of(recipe)
+    model, task = as_large_as_sinusoids(trainer.model), trainer.task
+    trainer.run()
     found = {"loss": validation_loss(model, task), "worth": worth_of_the_order(model, task.held_out)}
     if positions == "learned":
         found["cosines"] = cosines(model.state_dict()["decoder.positions.weight"].numpy()).tolist()

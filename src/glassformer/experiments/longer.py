@@ -8,7 +8,8 @@ from glassformer import _checks as checks
 from glassformer import scratch
 from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import Experiment, Found, thinned
-from glassformer.experiments.norm_placement import text_task
+from glassformer.experiments.training import text_task
+from glassformer.inside import mean_loss
 from glassformer.tasks import NextToken
 from glassformer.train import TrainingConfig
 from glassformer.train.schedule import rate_share
@@ -106,7 +107,7 @@ def measure(
         "loss": thinned(losses, CURVE),
         "longest": max(lengths[warmup:], default=None),
         "steps": len(losses),
-        "validation_loss": validation_loss(model, task) if whole else None,
+        "validation_loss": mean_loss(model, task.validation()) if whole else None,
     }
 
 
@@ -132,15 +133,6 @@ def share(plan: TrainingConfig, decay: str, step: int) -> float:
     if step < begins:
         return rate_share(plan.replace(decay="none"), step)
     return rate_share(plan.replace(steps=falling, warmup=0, decay="linear"), step - begins)
-
-
-def validation_loss(model: scratch.Transformer, task: NextToken) -> float:
-    """Returns the mean loss over every target of the task's validation part."""
-    total = count = 0.0
-    for inputs, targets in task.validation():
-        total += float(scratch.cross_entropy(model(**inputs), targets)) * targets.size
-        count += targets.size
-    return total / count
 
 
 EXPERIMENT = Experiment(

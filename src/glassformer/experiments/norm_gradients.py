@@ -11,9 +11,10 @@ import torch
 from glassformer import _checks as checks
 from glassformer import nn
 from glassformer.experiments.experiment import Experiment, Found
-from glassformer.experiments.norm_placement import D_MODEL, PLACEMENTS, new_model, text_task
+from glassformer.experiments.norm_placement import PLACEMENTS
+from glassformer.experiments.training import D_MODEL, new_model, plan, text_task
 from glassformer.tasks import NextToken
-from glassformer.train import TrainingConfig, initialize
+from glassformer.train import initialize
 
 DEPTHS = (2, 4, 8, 16, 32, 64)
 SEEDS = (0, 1, 2)
@@ -84,7 +85,7 @@ def untrained(placement: str, n_layers: int, init: str, task: NextToken, seed: i
     """Makes a model with the initial weights that `init` names."""
     if init != "xavier":
         model = new_model(placement, n_layers, task, seed)
-        initialize(model, TrainingConfig(steps=1, batch_size=task.batch_size, init=init, seed=seed))
+        initialize(model, plan(task, steps=1, init=init, seed=seed))
         return model
     model = new_model(placement, n_layers, task, seed, **AS_IN_2017)
     generator = torch.Generator().manual_seed(seed)

@@ -1,18 +1,8 @@
 """Pre-norm or post-norm, shallow and deep: which of these models train without a warm-up?"""
 
-from contextlib import suppress
+from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.training import curve, new_model, plan, text_task, trained, unigram_loss
 
-import numpy as np
-import torch
-
-from glassformer import nn
-from glassformer.config import ModelConfig
-from glassformer.experiments.experiment import Experiment, Found, thinned
-from glassformer.tasks import NextToken
-from glassformer.text import CharTokenizer, corpus
-from glassformer.train import Trainer, TrainingConfig, initialize
-
-D_MODEL, N_HEADS, LENGTH, BATCH_SIZE = 64, 4, 32, 8
 STEPS = 200
 WARMUP = 60
 
@@ -46,60 +36,17 @@ def measure(
     Derived in chapter 05.
     """
     task = text_task(seed, characters)
-    config = TrainingConfig(
-        steps=steps,
-        batch_size=BATCH_SIZE,
-        learning_rate=learning_rate,
-        warmup=warmup,
-        zero_init=zero_init,
-        seed=seed,
-        evaluate_every=0,
-        device="cpu",
+    config = plan(
+        task, steps=steps, learning_rate=learning_rate, warmup=warmup, zero_init=zero_init, seed=seed
     )
-    model = new_model(placement, n_layers, task, seed)
-    initialize(model, config)
-    trainer = Trainer(model, task, config, progress=False)
-    with suppress(FloatingPointError):  # the loss or gradient is not finite; the log ends before
-        trainer.run()
-    records = trainer.log.records
+    records = trained(new_model(placement, n_layers, task, seed), task, config, may_diverge=True)
     return {
-        "loss": thinned([record["loss"] for record in records]),
-        "gradient_norm": thinned([record["gradient_norm"] for record in records]),
+        "loss": curve(records),
+        "gradient_norm": curve(records, "gradient_norm"),
         "steps": len(records),
         "validation_loss": records[-1].get("validation_loss"),
         "unigram": unigram_loss(task),
     }
-
-
-def text_task(
-    seed: int, characters: int | None = None, length: int = LENGTH, batch_size: int = BATCH_SIZE
-) -> NextToken:
-    """Returns the task of predicting Shakespeare's next character, on the first `characters` of the text if given.
-
-    A batch has `batch_size` windows of `length` characters.
-    """
-    text = corpus()
-    ids = np.asarray(CharTokenizer.from_text(text).encode(text[:characters]))
-    return NextToken(ids, length, batch_size, seed)
-
-
-def new_model(placement: str, n_layers: int, task: NextToken, seed: int, **changes: object) -> nn.Transformer:
-    """Makes a GPT of that depth with the package's usual initial weights."""
-    config = ModelConfig(
-        vocab_size=65,
-        context_length=task.length,
-        d_model=D_MODEL,
-        n_layers=n_layers,
-        n_heads=N_HEADS,
-        norm_placement=placement,
-    ).replace(**changes)
-    return nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
-
-
-def unigram_loss(task: NextToken) -> float:
-    """Returns the validation loss of predicting each character with its frequency in the training part."""
-    seen = np.bincount(task.ids, minlength=task.vocab_size) + 1  # plus 1: nothing is impossible
-    return float(-np.log(seen / seen.sum())[task.held_out[1:]].mean())
 
 
 def settings(placement: str, n_layers: int, warmup: int, rate: float, **others: object) -> dict:

@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 
-import torch
-
 from glassformer import _checks as checks
-from glassformer import nn
-from glassformer.experiments.experiment import TINY, Experiment, Found, thinned
+from glassformer.experiments.experiment import TINY, Experiment, Found
+from glassformer.experiments.training import curve, trainer_of, validations
 from glassformer.text import corpus
-from glassformer.train import Trainer, initialize
 from glassformer.train.recipe import Recipe
 
 CHARACTERS = (
@@ -49,21 +46,15 @@ def measure(characters: int, seed: int, steps: int = STEPS, changes: Sequence[st
         f"training.evaluate_every={EVERY}",
         "training.device=cpu",
     )
-    recipe = Recipe.of_the_book("modern", [*SMALL, *run, *changes])
-    _, task, config = recipe.made_for(text)
-    model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
-    initialize(model, recipe.training)
-    trainer = Trainer(model, task, recipe.training, progress=False)
+    trainer = trainer_of(Recipe.of_the_book("modern", [*SMALL, *run, *changes]), text)
     records = trainer.run()
-    validations = [
-        [record["step"], record["validation_loss"]] for record in records if "validation_loss" in record
-    ]
+    losses = [loss for _, loss in validations(records)]
     return {
-        "parameters": config.parameter_count().total,
-        "loss": thinned([record["loss"] for record in records]),
-        "validations": validations,
-        "best": min(loss for _, loss in validations),
-        "validation_loss": validations[-1][1],
+        "parameters": trainer.model.config.parameter_count().total,
+        "loss": curve(records),
+        "validations": validations(records),
+        "best": min(losses),
+        "validation_loss": losses[-1],
         "epochs": trainer.tokens / characters,
     }
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,12 @@ from glassformer import nn
 from glassformer.bugs import BUGS, put_in
 from glassformer.checkpoints import in_numpy
 from glassformer.config import ModelConfig
+from glassformer.experiments import training
 from glassformer.experiments.experiment import Experiment, Found, thinned
 from glassformer.generate import generate
 from glassformer.tasks import NextToken
 from glassformer.text import CharTokenizer, corpus
-from glassformer.train import Trainer, TrainingConfig, initialize, train_in_numpy, validation_loss
+from glassformer.train import TrainingConfig, initialize, train_in_numpy, validation_loss
 
 PROMPT, NEW = 8, 120  # characters of each prompt, and characters that the model adds
 LENGTH, BATCH_SIZE, STEPS = PROMPT + NEW, 6, 250
@@ -97,16 +98,13 @@ def measure(
     checks.one_of("bug", bug, (RIGHT, *CANDIDATES))
     checks.one_of("model", model, tuple(MODELS))
     tokenizer = CharTokenizer.from_text(corpus())
-    ids = np.asarray(tokenizer.encode(corpus()[:characters]))
-    task = NextToken(ids, LENGTH, BATCH_SIZE, seed)
-    changes, training = MODELS[model]
-    config = TrainingConfig(
-        steps=steps, batch_size=BATCH_SIZE, warmup=20, seed=seed, evaluate_every=0, device="cpu", **training
-    )
+    task = training.text_task(seed, characters, LENGTH, BATCH_SIZE)
+    changes, settings = MODELS[model]
+    config = training.plan(task, steps=steps, warmup=20, seed=seed, **settings)
     with torch.random.fork_rng([]):  # for dropout that is active in evaluation
         torch.manual_seed(seed)
         with nullcontext() if bug == RIGHT else put_in(bug):
-            it = new_model(changes, tokenizer.vocab_size, seed, zero_init=model != DRAWN)
+            it = new_model(changes, seed, zero_init=model != DRAWN)
             found = (trained_in_numpy if model == "in NumPy" else trained)(it, task, config)
             if not np.isfinite(found["loss"]).all() or found["reported"] is None:
                 return found
@@ -148,22 +146,22 @@ def writes_badly(found: Found, right: Found) -> bool:
 # Training
 
 
-def new_model(changes: dict, vocab_size: int, seed: int, *, zero_init: bool = True) -> nn.Transformer:
-    """Makes a small GPT with those changes; with `zero_init` its sublayers add nothing at first: it learns sooner."""
-    config = ModelConfig(
-        vocab_size=vocab_size, context_length=LENGTH, d_model=D_MODEL, n_layers=2, n_heads=4, **changes
-    )
-    model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
+def config_of(changes: dict[str, Any]) -> ModelConfig:
+    """Returns the configuration of a small GPT for Shakespeare's characters with those changes."""
+    sizes: dict[str, Any] = {"d_model": D_MODEL, "n_layers": 2, "n_heads": 4}
+    return ModelConfig(vocab_size=65, context_length=LENGTH, **sizes, **changes)
+
+
+def new_model(changes: dict[str, Any], seed: int, *, zero_init: bool = True) -> nn.Transformer:
+    """Makes such a model; with `zero_init` its sublayers add nothing at first, so it learns sooner."""
+    model = training.drawn(config_of(changes), seed)
     initialize(model, TrainingConfig(steps=1, batch_size=1, zero_init=zero_init))
     return model
 
 
 def trained(model: nn.Transformer, task: NextToken, config: TrainingConfig) -> Found:
     """Trains the model in PyTorch and returns the records of training."""
-    trainer = Trainer(model, task, config, progress=False)
-    with suppress(FloatingPointError):  # the loss or gradient is not finite; the log ends before
-        trainer.run()
-    records = trainer.log.records
+    records = training.trained(model, task, config, may_diverge=True)
     return curves(
         [record["loss"] for record in records],
         [record["gradient_norm"] for record in records],

@@ -5,15 +5,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch.nn import functional
 
 from glassformer import _checks as checks
 from glassformer import nn
-from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import WHOLE_TENTH, Experiment, Found
+from glassformer.experiments.training import losses_in, read_in_windows, trainer_of
 from glassformer.tasks import NextToken
-from glassformer.text import corpus, inputs_and_targets
-from glassformer.train import Trainer, initialize
+from glassformer.text import corpus
+from glassformer.train import Trainer
 from glassformer.train.recipe import Recipe
 
 T = 64  # the length that models are trained at
@@ -51,12 +50,11 @@ def measure(
     seed: int,
     steps: int = STEPS,
     more_steps: Sequence[int] = MORE_STEPS,
-    progress: bool = False,
     every: int = 1,
     changes: Sequence[str] = (),
     t5_max_distance: int | None = None,
 ) -> Found:
-    """Trains on windows of `length`, then measures the loss at each position of windows of 4T. `progress` shows a bar.
+    """Trains on windows of `length`, then measures the loss at each position of windows of 4T.
 
     Returns lists of losses, in nats per character, with one entry per bin of positions. Most encodings have
     one list, "as trained". A RoPE model of length T is also tested in two other ways with the same weights
@@ -71,12 +69,11 @@ def measure(
     checks.one_of("positions", positions, METHODS)
     checks.divisible("the characters of a step", CHARACTERS, "length", length)
     recipe = recipe_of(positions, length, seed, steps, changes, t5_max_distance)
-    _, task, config = recipe.made_for(corpus())
     # Room for 4T from the start. A learned table has rows for all positions, but those beyond `length` are
     # never trained.
-    model = new_model(config.replace(context_length=REACH), seed)
-    initialize(model, recipe.training)
-    Trainer(model, task, recipe.training, progress=progress).run()
+    trainer = trainer_of(recipe, context_length=REACH)
+    model, task = as_large_as_sinusoids(trainer.model), trainer.task
+    trainer.run()
 
     def losses_of(models: Mapping[str, nn.Transformer]) -> Found:
         return {way: binned(loss_by_position(model, task, every)) for way, model in models.items()}
@@ -133,14 +130,13 @@ def recipe_of(
     return Recipe.of_the_book("modern", [*CHANGES, *run, *changes])
 
 
-def new_model(config: ModelConfig, seed: int) -> nn.Transformer:
-    """Makes a model whose token vectors are as large as the sinusoids added to them, so neither drowns the other.
+@torch.no_grad()
+def as_large_as_sinusoids(model: nn.Transformer) -> nn.Transformer:
+    """Makes a new model's token vectors as large as the sinusoids added to them, so neither drowns the other.
 
     Sinusoids and the learned table are both added before the norm of the embeddings.
     """
-    model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
-    with torch.no_grad():
-        model.token_embedding.weight.mul_(50)  # from a standard deviation of 0.02 to 1
+    model.token_embedding.weight.mul_(50)  # from a standard deviation of 0.02 to 1
     return model
 
 
@@ -160,7 +156,6 @@ def trained_on(model: nn.Transformer, recipe: Recipe) -> nn.Transformer:
     return copy
 
 
-@torch.no_grad()
 def loss_by_position(model: nn.Transformer, task: NextToken, every: int = 1) -> Float[np.ndarray, " _"]:
     """Returns the mean loss at each position of windows of 4T of the validation text, in nats per character.
 
@@ -168,18 +163,12 @@ def loss_by_position(model: nn.Transformer, task: NextToken, every: int = 1) -> 
     with up to T characters before it, with T to 2T, 2T to 3T, and 3T to 4T. The quarters are therefore
     comparable.
     """
-    model.eval()
-    starts = np.arange(0, len(task.held_out) - REACH, T)[::every]
-    total = np.zeros(REACH)
-    for some in np.array_split(starts, max(1, len(starts) // 12)):
-        windows = task.held_out[some[:, None] + np.arange(REACH + 1)]
-        inputs, targets = inputs_and_targets(windows)
-        logits = model(torch.from_numpy(inputs.astype(np.int64)))  # (B, 4T, V)
-        losses = functional.cross_entropy(
-            logits.transpose(1, 2), torch.from_numpy(targets.astype(np.int64)), reduction="none"
-        )
+    total, n_windows = np.zeros(REACH), 0
+    for windows in read_in_windows(task.held_out, REACH, T, every, at_a_time=12):
+        losses, _ = losses_in(model, windows)
         total += losses.sum(dim=0, dtype=torch.float64).numpy()
-    return total / len(starts)
+        n_windows += len(windows)
+    return total / n_windows
 
 
 def binned(losses: Float[np.ndarray, " _"]) -> list[float]:

@@ -14,14 +14,14 @@ from glassformer.experiments.positions import (
     REACH,
     SEEDS,
     T,
+    as_large_as_sinusoids,
     copy_with,
-    new_model,
     recipe_of,
     ways_to_reach,
 )
+from glassformer.experiments.training import drawn, read_in_windows, trained
 from glassformer.tasks import NO_TARGET, Batch, NextToken
 from glassformer.text import corpus, inputs_and_targets
-from glassformer.train import Trainer, initialize
 
 STEPS = 600
 MARKS = 10  # tokens that no text contains; every window gets one of them
@@ -93,9 +93,9 @@ def measure(
     recipe = recipe_of(positions, length, seed, steps, changes, t5_max_distance)
     tokenizer, text, config = recipe.made_for(corpus())
     task = Recall(tokenizer.encode(corpus()), length, text.batch_size, seed)
-    model = new_model(config.replace(vocab_size=task.vocab_size, context_length=REACH), seed)
-    initialize(model, recipe.training)
-    Trainer(model, task, recipe.training, progress=False).run()
+    config = config.replace(vocab_size=task.vocab_size, context_length=REACH)
+    model = as_large_as_sinusoids(drawn(config, seed))
+    trained(model, task, recipe.training)
     return {"recalled": {way: recalled(model, task, every) for way, model in ways(model, length).items()}}
 
 
@@ -133,10 +133,8 @@ class CappedAlibi(nn.AlibiPositions):
 def recalled(model: nn.Transformer, task: Recall, every: int = 1) -> list[float]:
     """Returns the fraction of right answers in windows of 4T of the validation text, by distance."""
     model.eval()
-    starts = np.arange(0, len(task.held_out) - REACH, T)[::every]
     right, asked = np.zeros(REACH // BIN), np.zeros(REACH // BIN)
-    for number, some in enumerate(np.array_split(starts, max(1, len(starts) // 12))):
-        windows = task.held_out[some[:, None] + np.arange(REACH + 1)]
+    for number, windows in enumerate(read_in_windows(task.held_out, REACH, T, every, at_a_time=12)):
         inputs, targets, back = task.planted(windows, (0, number))  # the same questions for every model
         logits = model(torch.from_numpy(inputs))[..., task.first_mark : task.question].numpy()
         hits = logits.argmax(axis=-1) + task.first_mark == targets

@@ -3,13 +3,9 @@
 import statistics
 from collections.abc import Sequence
 
-import torch
-
 from glassformer import _checks as checks
-from glassformer import nn
-from glassformer.experiments.experiment import TINY, WHOLE_TENTH, Experiment, Found, thinned
-from glassformer.text import corpus
-from glassformer.train import Trainer, initialize
+from glassformer.experiments.experiment import TINY, WHOLE_TENTH, Experiment, Found
+from glassformer.experiments.training import curve, trainer_of, validations
 from glassformer.train.recipe import Recipe
 
 LADDER: dict[str, tuple[str, ...]] = {
@@ -103,17 +99,9 @@ def measure(
         "parameters": trainer.model.config.parameter_count().total,
         "characters": trainer.tokens,
         "validation_loss": records[-1]["validation_loss"],
-        "course": thinned([record["loss"] for record in records]),
-        "validations": [[r["step"], r["validation_loss"]] for r in records if "validation_loss" in r],
+        "course": curve(records),
+        "validations": validations(records),
     }
-
-
-def trainer_of(recipe: Recipe) -> Trainer:
-    """Returns a trainer for a new model on Shakespeare, as the recipe says."""
-    _, task, config = recipe.made_for(corpus())
-    model = nn.Transformer(config, generator=torch.Generator().manual_seed(recipe.training.seed))
-    initialize(model, recipe.training)
-    return Trainer(model, task, recipe.training, progress=False)
 
 
 def time_of_a_step(recipe: str, changes: Sequence[str], rounds: int = 5) -> float:

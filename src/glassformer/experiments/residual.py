@@ -4,9 +4,8 @@ from contextlib import nullcontext
 
 from glassformer import _checks as checks
 from glassformer.bugs import put_in
-from glassformer.experiments.experiment import Experiment, Found, thinned
-from glassformer.experiments.norm_placement import new_model, text_task, unigram_loss
-from glassformer.train import Trainer, TrainingConfig
+from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.training import curve, new_model, plan, text_task, trained, unigram_loss
 
 DEPTHS = (2, 8)
 RATES = (1e-3, 3e-3)  # two, so that the answer does not depend on a rate that suits only one of them
@@ -34,20 +33,11 @@ def measure(
     """
     checks.flag("adds", adds)
     task = text_task(seed, characters)
-    config = TrainingConfig(
-        steps=steps,
-        batch_size=task.batch_size,
-        learning_rate=learning_rate,
-        warmup=WARMUP,
-        seed=seed,
-        evaluate_every=0,
-        device="cpu",
-    )
+    config = plan(task, steps=steps, learning_rate=learning_rate, warmup=WARMUP, seed=seed)
     with nullcontext() if adds else put_in("residual-dropped"):
-        trainer = Trainer(new_model("pre", n_layers, task, seed), task, config, progress=False)
-        records = trainer.run()
+        records = trained(new_model("pre", n_layers, task, seed), task, config)
     return {
-        "loss": thinned([record["loss"] for record in records]),
+        "loss": curve(records),
         "validation_loss": records[-1]["validation_loss"],
         "unigram": unigram_loss(task),
     }

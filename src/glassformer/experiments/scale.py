@@ -7,12 +7,11 @@ import torch
 
 from glassformer import _checks as checks
 from glassformer import nn
-from glassformer.experiments.experiment import Experiment, Found, thinned
-from glassformer.experiments.norm_placement import new_model, text_task
+from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.training import curve, new_model, plan, text_task, trained
 from glassformer.tasks import NextToken
 from glassformer.text import windows
 from glassformer.trace import trace
-from glassformer.train import Trainer, TrainingConfig
 
 N_HEADS, N_LAYERS = 2, 2
 D_HEADS = (4, 16, 64, 256)  # the model keeps its width; only the vectors that a head compares grow
@@ -46,20 +45,10 @@ def measure(
     task = text_task(seed, characters)
     scale = 1 / math.sqrt(d_head) if scaled else 1.0
     model = new_model("pre", N_LAYERS, task, seed, n_heads=N_HEADS, d_head=d_head, attention_scale=scale)
-    config = TrainingConfig(
-        steps=steps,
-        batch_size=task.batch_size,
-        learning_rate=learning_rate,
-        seed=seed,
-        evaluate_every=0,
-        device="cpu",
-    )
     before = sharpness(model, task)
-    trainer = Trainer(model, task, config, progress=False)
-    trainer.run()
-    records = trainer.log.records
+    records = trained(model, task, plan(task, steps=steps, learning_rate=learning_rate, seed=seed))
     return {
-        "loss": thinned([record["loss"] for record in records]),
+        "loss": curve(records),
         "validation_loss": records[-1]["validation_loss"],
         "before": before,
         "after": sharpness(model, task),

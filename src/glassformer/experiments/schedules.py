@@ -1,10 +1,7 @@
 """Warm-up and decay: how much the learning rate's schedule matters, by peak rate."""
 
-from contextlib import suppress
-
-from glassformer.experiments.experiment import Experiment, Found, thinned
-from glassformer.experiments.norm_placement import new_model, text_task
-from glassformer.train import Trainer, TrainingConfig
+from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.training import curve, new_model, plan, text_task, trained
 
 D_MODEL, N_LAYERS, N_HEADS = 32, 2, 2
 STEPS = 300
@@ -37,23 +34,11 @@ def measure(
         ValueError: there is no such decay, or a number is out of range.
     """
     task = text_task(seed, characters)
-    config = TrainingConfig(
-        steps=steps,
-        batch_size=task.batch_size,
-        learning_rate=peak,
-        warmup=warmup,
-        decay=decay,
-        seed=seed,
-        evaluate_every=0,
-        device="cpu",
-    )
+    config = plan(task, steps=steps, learning_rate=peak, warmup=warmup, decay=decay, seed=seed)
     model = new_model("pre", N_LAYERS, task, seed, d_model=D_MODEL, n_heads=N_HEADS)
-    trainer = Trainer(model, task, config, progress=False)
-    with suppress(FloatingPointError):  # the loss or gradient is not finite; the log ends before
-        trainer.run()
-    records = trainer.log.records
+    records = trained(model, task, config, may_diverge=True)
     return {
-        "loss": thinned([record["loss"] for record in records], CURVE),
+        "loss": curve(records, points=CURVE),
         "steps": len(records),
         "validation_loss": records[-1].get("validation_loss"),
     }

@@ -5,17 +5,8 @@ import torch
 from glassformer import nn
 from glassformer.experiments.experiment import Experiment, Found
 from glassformer.experiments.norm_gradients import by_block, differ, length
-from glassformer.experiments.norm_placement import (
-    BATCH_SIZE,
-    LOWER,
-    PLACEMENTS,
-    RATES,
-    SEEDS,
-    STEPS,
-    new_model,
-    text_task,
-)
-from glassformer.train import Trainer, TrainingConfig
+from glassformer.experiments.norm_placement import LOWER, PLACEMENTS, RATES, SEEDS, STEPS
+from glassformer.experiments.training import new_model, plan, text_task, trained
 
 N_LAYERS = 8
 FRESH = 10_000  # a batch that no run has reached
@@ -39,24 +30,15 @@ def measure(
     Derived in chapter 05.
     """
     task = text_task(seed, characters)
-    config = TrainingConfig(
-        steps=steps,
-        batch_size=BATCH_SIZE,
-        learning_rate=learning_rate,
-        warmup=0,
-        seed=seed,
-        evaluate_every=0,
-        device="cpu",
-    )
-    trainer = Trainer(new_model(placement, n_layers, task, seed), task, config, progress=False)
+    model = new_model(placement, n_layers, task, seed)
     inputs, targets = task.batch(FRESH)
     batch = torch.from_numpy(inputs["ids"]), torch.from_numpy(targets)
-    before = of_a_batch(trainer.model, *batch)
-    trainer.run()
+    before = of_a_batch(model, *batch)
+    records = trained(model, task, plan(task, steps=steps, learning_rate=learning_rate, warmup=0, seed=seed))
     return {
-        "validation_loss": trainer.log.records[-1]["validation_loss"],
+        "validation_loss": records[-1]["validation_loss"],
         "before": before,
-        "after": of_a_batch(trainer.model, *batch),
+        "after": of_a_batch(model, *batch),
     }
 
 

@@ -5,17 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float, Integer
-from torch.nn import functional
 
 from glassformer import _checks as checks
 from glassformer import nn
 from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.training import drawn, losses_in, read_in_windows, trained
 from glassformer.tasks import NextToken
-from glassformer.text import BytePairTokenizer, CharTokenizer, corpus, inputs_and_targets
-from glassformer.train import Trainer, initialize
+from glassformer.text import BytePairTokenizer, CharTokenizer, corpus
 from glassformer.train.config import TrainingConfig
 from glassformer.train.recipe import Recipe
 
@@ -45,9 +43,8 @@ def measure(
     steps: int = STEPS,
     every: int = 1,
     changes: Sequence[str] = (),
-    progress: bool = False,
 ) -> Found:
-    """Trains on one kind of tokens, then measures bits per byte of the held-out text. `progress` shows a bar.
+    """Trains on one kind of tokens, then measures bits per byte of the held-out text.
 
     `vocab_size` is that of byte pairs; None stands for characters. `steps` is the number of steps for
     characters. Byte pairs get as many as make the work `equal`, counted by `work_of_a_token`, or as many as
@@ -59,12 +56,8 @@ def measure(
         ValueError: `equal` is neither "work" nor "text", or the vocabulary is too small.
     """
     checks.one_of("equal", equal, EQUAL)
-    text = corpus()
-    n_read = int(len(text) * (1 - HELD_OUT))
-    read, held_out = text[:n_read], text[n_read:]
-    tokenizer = tokenizer_of(read, vocab_size)
-    ids, held_out_ids = tokenizer.encode(read), tokenizer.encode(held_out)
-
+    read, _ = texts()
+    tokenizer, ids, held_out = encoded(vocab_size)
     n_characters = tokenizer_of(read, None).vocab_size
     config = recipe_of(steps, seed, changes)[0].replace(vocab_size=tokenizer.vocab_size)
     by_characters = config.replace(vocab_size=n_characters)
@@ -74,13 +67,8 @@ def measure(
     steps = round(steps * share)
     _, training = recipe_of(steps, seed, changes)
 
-    # The last training window ends where the held-out text begins, for any kind of token.
-    together = np.concatenate([ids, held_out_ids])
-    task = NextToken(together, T, BATCH, seed, validation=(len(held_out_ids) - 0.5) / len(together))
-    model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
-    initialize(model, training)
-    Trainer(model, task, training, progress=progress).run()
-
+    model, task = drawn(config, seed), task_of(ids, held_out, seed)
+    trained(model, task, training)
     nats, targets = losses(model, task.held_out, every)
     parts = config.parameter_count()
     return {
@@ -94,6 +82,26 @@ def measure(
         "nats_per_token": float(nats.mean()),
         "bits_per_byte": bits_per_byte(nats, tokenizer.decode(targets)),
     }
+
+
+def texts() -> tuple[str, str]:
+    """Returns the text that is learned from, and the text that is held out."""
+    text = corpus()
+    n_read = int(len(text) * (1 - HELD_OUT))
+    return text[:n_read], text[n_read:]
+
+
+def encoded(vocab_size: int | None) -> tuple[CharTokenizer | BytePairTokenizer, np.ndarray, np.ndarray]:
+    """Returns a tokenizer trained on the text that is learned from, and the ids of that text and of the other."""
+    read, held_out = texts()
+    tokenizer = tokenizer_of(read, vocab_size)
+    return tokenizer, tokenizer.encode(read), tokenizer.encode(held_out)
+
+
+def task_of(ids: np.ndarray, held_out: np.ndarray, seed: int) -> NextToken:
+    """Returns a task whose last training window ends where the held-out text begins, for any kind of token."""
+    together = np.concatenate([ids, held_out])
+    return NextToken(together, T, BATCH, seed, validation=(len(held_out) - 0.5) / len(together))
 
 
 def tokenizer_of(text: str, vocab_size: int | None) -> CharTokenizer | BytePairTokenizer:
@@ -136,7 +144,6 @@ def bits_per_byte(nats: Float[np.ndarray, " _"], text: str) -> float:
     return float(nats.sum()) / math.log(2) / len(text.encode())
 
 
-@torch.no_grad()
 def losses(
     model: nn.Transformer, ids: Integer[np.ndarray, " N"], every: int = 1
 ) -> tuple[Float[np.ndarray, " _"], Integer[np.ndarray, " _"]]:
@@ -145,15 +152,9 @@ def losses(
     Windows begin half a window apart, and only the second half of each counts. The remainder at the end is
     not used.
     """
-    model.eval()
-    starts = np.arange(0, len(ids) - T, T // 2)[::every]
     nats, asked = [], []
-    for some in np.array_split(starts, max(1, len(starts) // 24)):
-        inputs, targets = inputs_and_targets(ids[some[:, None] + np.arange(T + 1)])
-        logits = model(torch.from_numpy(inputs.astype(np.int64)))  # (B, T, V)
-        each = functional.cross_entropy(
-            logits.transpose(1, 2), torch.from_numpy(targets.astype(np.int64)), reduction="none"
-        )
+    for windows in read_in_windows(ids, T, T // 2, every, at_a_time=24):
+        each, targets = losses_in(model, windows)
         nats.append(each[:, T // 2 :].double().numpy().reshape(-1))
         asked.append(targets[:, T // 2 :].reshape(-1))
     return np.concatenate(nats), np.concatenate(asked)

@@ -3,17 +3,11 @@
 from functools import cache
 from typing import Any
 
-import numpy as np
-import torch
-
 from glassformer import _checks as checks
-from glassformer import nn
 from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import Experiment, Found
-from glassformer.experiments.tokens import BATCH, HELD_OUT, T, bits_per_byte, losses, tokenizer_of
-from glassformer.tasks import NextToken
-from glassformer.text import BytePairTokenizer, CharTokenizer, corpus
-from glassformer.train import Trainer, TrainingConfig, initialize
+from glassformer.experiments.tokens import T, bits_per_byte, encoded, losses, task_of
+from glassformer.experiments.training import drawn, plan, trained
 
 D_MODEL, N_LAYERS, N_HEADS = 32, 2, 2
 SIZES = (None, 1024)  # sizes of the vocabulary; None: characters
@@ -42,19 +36,13 @@ ARMS: dict[int | None, dict[str, dict[str, Any]]] = {
 }
 
 
+encoded_once = cache(encoded)
+
+
 def config_of(vocab_size: int, arm: dict[str, Any]) -> ModelConfig:
     """Returns a small model with GPT-2's choices, some of which `arm` changes."""
     sizes: dict[str, Any] = {"d_model": D_MODEL, "n_layers": N_LAYERS, "n_heads": N_HEADS}
     return ModelConfig(vocab_size=vocab_size, context_length=T, **sizes | arm)
-
-
-@cache
-def encoded(vocab_size: int | None) -> tuple[CharTokenizer | BytePairTokenizer, np.ndarray, np.ndarray]:
-    """Returns a tokenizer trained on the training text, and the ids of the training text and of the held-out text."""
-    text = corpus()
-    n_read = int(len(text) * (1 - HELD_OUT))
-    tokenizer = tokenizer_of(text[:n_read], vocab_size)
-    return tokenizer, tokenizer.encode(text[:n_read]), tokenizer.encode(text[n_read:])
 
 
 def measure(
@@ -78,23 +66,11 @@ def measure(
     if vocab_size not in SIZES:
         raise ValueError(f"vocab_size={vocab_size!r} is not one of those that are compared: {SIZES}")
     checks.one_of("arm", arm, tuple(ARMS[vocab_size]))
-    tokenizer, ids, held_out = encoded(vocab_size)
-    together = np.concatenate([ids, held_out])
-    task = NextToken(together, T, BATCH, seed, validation=(len(held_out) - 0.5) / len(together))
-
+    tokenizer, ids, held_out = encoded_once(vocab_size)
+    task = task_of(ids, held_out, seed)
     config = config_of(tokenizer.vocab_size, ARMS[vocab_size][arm])
-    model = nn.Transformer(config, generator=torch.Generator().manual_seed(seed))
-    training = TrainingConfig(
-        steps=steps,
-        batch_size=BATCH,
-        learning_rate=RATE,
-        init="gpt2",
-        seed=seed,
-        evaluate_every=0,
-        device="cpu",
-    )
-    initialize(model, training)
-    Trainer(model, task, training, progress=False).run()
+    model = drawn(config, seed)
+    trained(model, task, plan(task, steps=steps, learning_rate=RATE, init="gpt2", seed=seed))
     nats, targets = losses(model, task.held_out, every)
     return {
         "parameters": config.parameter_count().total,

@@ -12,7 +12,7 @@ from glassformer.checkpoints import in_numpy
 from glassformer.experiments.depth import recipe_of
 from glassformer.experiments.experiment import Experiment, Found
 from glassformer.experiments.inside import sample
-from glassformer.experiments.recipes import trainer_of
+from glassformer.experiments.training import trainer_of
 from glassformer.scratch import Transformer
 from glassformer.text import corpus, split
 
