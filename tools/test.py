@@ -29,7 +29,6 @@ EVERYTHING = ["tests", "notebooks"]
 SHARED = [
     "tests/test_chapters.py",
     "tests/notebooks",
-    "tests/chapters/test_views.py",
     "tests/exercises",
     "tests/site",
     "tests/widgets/test_every_view.py",
