@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from .designs import functions
+from .designs import functions, library
 from .designs.parts import RIGHT, Allocated, Block, Kept, Rms, design, mix, turned
 from .wrong import edited
 
@@ -42,15 +42,6 @@ class RotatesInside:
 class NormsInside:
     def attention(self, q, k, v, causal):
         norm = Rms(q.shape[-1], 1e-6)
-        return mix(norm(q), norm(k), v, self.choices, causal)
-
-
-class TrainedNormInside:
-    """Its gains have been trained, so that nobody outside knows them."""
-
-    def attention(self, q, k, v, causal):
-        norm = Rms(q.shape[-1], 1e-6)
-        norm.weight.data = torch.linspace(0.5, 2.0, q.shape[-1])
         return mix(norm(q), norm(k), v, self.choices, causal)
 
 
@@ -345,32 +336,6 @@ class InSinglePrecision(functions.Mine):
         ]
 
 
-class SlowMomentum(functions.Mine):
-    """Averages gradients over a hundred steps, and shrinks its weights (decay)."""
-
-    def learn(self, ids, targets):
-        loss, d = functions.gpt_back(ids, targets, self.params, 2)
-        found, mine = functions.named(d), functions.named(self.params)
-        for n, weight in mine.items():
-            self.m[n] = 0.99 * self.m[n] + found[n]
-            weight -= 0.01 * self.m[n] + 1e-4 * weight
-        return loss
-
-
-class OfMasters(functions.Mine):
-    """Trains weights of its own, and copies them into those that compute."""
-
-    def learn(self, ids, targets):
-        mine = functions.named(self.params)
-        self.masters = getattr(self, "masters", {n: w.copy() for n, w in mine.items()})
-        with np.errstate(all="ignore"):
-            loss, d = functions.gpt_back(ids, targets, self.params, 2)
-        for n, g in functions.named(d).items():
-            self.masters[n] -= 0.3 * g
-            mine[n][...] = self.masters[n]
-        return loss
-
-
 class FromZero(Block):
     """A block whose sublayers are multiplied by numbers that start at 0 (ReZero)."""
 
@@ -404,36 +369,6 @@ class OptimizerMadeOfAnother:
             [torch.nn.Parameter(torch.zeros(1))]
         )  # from now on, PyTorch watches the base class, too
         self.optimizer = Own(self.model.parameters(), lr=3e-3)
-
-
-class ByHandSteps:
-    """Takes steps of its own: `change` maps the gradients' average of a weight to its step."""
-
-    @staticmethod
-    def change(average):
-        raise NotImplementedError
-
-    def learn(self, ids, targets):
-        self.model.zero_grad()
-        loss = self.loss(ids, targets)
-        loss.backward()
-        self.averages = getattr(self, "averages", {})
-        with torch.no_grad():
-            for p in self.model.parameters():
-                self.averages[p] = 0.9 * self.averages.get(p, 0) + 0.1 * p.grad
-                p.sub_(self.change(self.averages[p]))
-        return loss.item()
-
-
-class Muon(ByHandSteps):
-    """Divides a matrix by its singular values."""
-
-    @staticmethod
-    def change(average):
-        if average.ndim < 2:
-            return 0.1 * average
-        u, _, v = torch.linalg.svd(average, full_matrices=False)
-        return 0.02 * u @ v
 
 
 class DropsInLearn:
@@ -508,7 +443,7 @@ DESIGNS = {
     "a parallel block with squared ReLU": (design("F", place="parallel", activation="square"), THINKS, ()),
     "a window of six and a soft cap": (
         design("G", window=6, cap=20.0, positions="halves"), THINKS,
-        ("position 8 depends on nothing before position 3", "id 11 depends on nothing before id 1"),
+        (),
     ),
     "QK-norm, −1e9 for a mask": (
         design("H", NormsInside, qk_norm=True, hide=-1e9), ("attention", *THINKS), ("a norm on queries",),
@@ -544,15 +479,13 @@ DESIGNS = {
         design("U", WithGradients, activation="relu", place="post", std=0.1), ("loss",), (),
     ),
     "gradients in single precision": (InSinglePrecision, ("loss",), ()),
-    "an average over a hundred steps, decay": (SlowMomentum, LEARNS, ()),
-    "weights copied from others": (OfMasters, LEARNS, ()),
     "sublayers that start at 0": (
         design("Z1", ReZero, positions="halves", norm="rms", bias=False), (*THINKS, *LEARNS), (),
     ),
     "an optimizer made of another": (design("Z5", OptimizerMadeOfAnother), LEARNS, ()),
-    "steps by singular values": (design("Z6", Muon), LEARNS, ()),
     "a state_dict with a buffer": (design("A9", WithABuffer, positions="none"), LEARNS, ()),
     "sinusoids among the weights": (WAVES, ("loss", *LEARNS), ()),
+    "bytes, sinusoids in a buffer, its own adapter": (library.Mine, ("attention", *THINKS, *LEARNS, "generation"), ()),
     "an id for unknown characters": (UNKNOWN_IDS, ("tokenizer",), ()),
     "lists": (InLists, ("model", "loss", "generation"), ()),
     "NumPy, a soft cap inside": (numpy_attention(capped), ("attention",), ("a soft cap",)),
@@ -591,9 +524,6 @@ UNSEEN = {
 
 # Right or not: it cannot be told, so the stage stays open. (adapter, stage, parts of what is told)
 OPEN_YET = {
-    "trained gains inside": (
-        design("T", TrainedNormInside, qk_norm=True), "attention", ("a norm on queries", "leave `attention` out"),
-    ),
     "a table that starts at zero": (
         design("A", PositionsFromZero, Undisclosed), "model", ("or they start at zero", "`weights` or `learn` first"),
     ),

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from glassformer.chapters.ch15.capstone.adapter import Told
-from glassformer.chapters.ch15.capstone.diagnosis.backward import where_it_begins
 from glassformer.chapters.ch15.capstone.diagnosis.engine import Suspect, logits_with, tell
-from glassformer.chapters.ch15.capstone.diagnosis.formula import ALIBI, of_masks, of_scores, of_zeros
+from glassformer.chapters.ch15.capstone.diagnosis.formula import of_scores
 from glassformer.chapters.ch15.capstone.diagnosis.losses import of_losses
 from glassformer.chapters.ch15.capstone.diagnosis.suspects import suspects
 from glassformer.chapters.ch15.capstone.measures.comparing import close
-from glassformer.chapters.ch15.capstone.measures.formula import AHEAD, KEYS, Q, V, mixed
+from glassformer.chapters.ch15.capstone.measures.formula import KEYS, Q, V, mixed
 from glassformer.chapters.ch15.capstone.measures.texts import log_softmax
+from glassformer.chapters.ch15.capstone.stages.loss import where_it_begins
 from glassformer.chapters.ch15.capstone.stages.weights import IDS, LINE
 from glassformer.chapters.ch15.capstone.weights import KINDS, STAR, made, the_books
 from glassformer.chapters.ch15.capstone.words import mistakes
@@ -72,14 +72,11 @@ def test_every_mistake_in_loading_changes_some_model():
     assert set(every) - seen == {("loaded-scale", "")}
 
 
-@pytest.mark.parametrize("bias", [0.0, ALIBI[True]], ids=["plain", "alibi"])
-def test_a_mistake_in_attention_is_told_by_its_own_name(bias):
-    for table, hidden in ((of_scores, None), (of_masks, AHEAD)):
-        rows = list(table(bias))
-        for one in rows:
-            assert told(one.value, rows) == one.mistake
-            assert not close(one.value, mixed(Q, KEYS, V, hidden)), one.mistake
-    assert {told(one.value, list(of_zeros())) for one in of_zeros()} == {"mask-by-value"}
+def test_a_mistake_in_attention_is_told_by_its_own_name():
+    rows = list(of_scores())
+    for one in rows:
+        assert told(one.value, rows) == one.mistake
+        assert not close(one.value, mixed(Q, KEYS, V)), one.mistake
 
 
 def test_a_mistake_in_the_loss_is_told_by_its_own_name():
@@ -95,7 +92,7 @@ def test_a_mistake_in_the_loss_is_told_by_its_own_name():
 def test_every_sentence_is_one_that_a_mistake_is_told_and_no_two_are_alike():
     names = {mistake for _, mistake, *_ in EDITS.values()} | {mistake for *_, mistake in SLIPS.values()}
     names |= {one.mistake for kind in (*KINDS, STAR) for one in loaded(kind)[1]}
-    names |= {one.mistake for one in (*of_scores(), *of_masks(), *of_zeros())}
+    names |= {one.mistake for one in of_scores()}
     logits = np.random.default_rng(0).normal(size=(3, 5))
     names |= {one.mistake for one in of_losses(logits, np.arange(3), np.arange(3), 9)}
     assert names - {""} == set(mistakes())

@@ -73,8 +73,8 @@ def loads(change: str) -> tuple[str, str]:
 
 EDITS = {
     # tokenizer and embedding
-    "ends stripped": ("tokenizer", "stripped", (DECODED, f"{DECODED}.strip()")),
-    "blanks between": ("tokenizer", "joined", (DECODED, DECODED.replace('""', '" "'))),
+    "ends stripped": ("tokenizer", "characters-lost", (DECODED, f"{DECODED}.strip()")),
+    "blanks between": ("tokenizer", "characters-added", (DECODED, DECODED.replace('""', '" "'))),
     "sorted": ("tokenizer", "order-lost", (ENCODED, ENCODED.replace("in text", "in sorted(text)"))),
     "cut off": ("tokenizer", "characters-lost", (ENCODED, ENCODED.replace("in text", "in text[:-1]"))),
     "printed": ("tokenizer", "characters-added", (DECODED, "    return str([CHARS[i] for i in ids])")),
@@ -96,6 +96,11 @@ EDITS = {
         "attention", "softmax-axis",
         ("= softmax(scores)", "= softmax(scores.swapaxes(1, 2)).swapaxes(1, 2)"),
     ),
+    "one softmax for all": (
+        "attention", "softmax-of-all",
+        ("= softmax(scores)", "= softmax(scores.reshape(len(q), -1)).reshape(scores.shape)"),
+    ),
+    "a mask of −1e-9": ("attention", "no-mask", (HIDES, "scores - 1e-9 * hidden")),
     "a mask of −1": ("attention", "mask-finite", (HIDES, HIDES.replace("-np.inf", "-1.0"))),
     "a mask of −100": ("attention", "mask-finite", (HIDES, HIDES.replace("-np.inf", "-100.0"))),
     "a mask for one head": (
@@ -178,12 +183,12 @@ EDITS = {
     "a residual lost": ("loss", "gradient", ("    dy = dy + dz\n", "")),
     "a matrix transposed": ("loss", "gradient-of-one", ('.W_o.weight"] = m.T @ dy', '.W_o.weight"] = dy.T @ m')),
     "the wrong sign": ("loss", "gradient-times", ("d /= len(targets)", "d /= -len(targets)")),
-    "not divided by T": ("loss", "gradient-summed", ("    d /= len(targets)\n", "")),
+    "not divided by T": ("loss", "gradient-times", ("    d /= len(targets)\n", "")),
     "of other targets": (
         "loss", "gradient-of-logits",
         ("d[np.arange(len(targets)), targets] -= 1", "d[np.arange(len(targets)), ids] -= 1"),
     ),
-    "an id twice": ("loss", "id-twice", ("np.add.at(de, np.asarray(ids), dx)", "de[np.asarray(ids)] = dx")),
+    "an id twice": ("loss", "gradient-of-one", ("np.add.at(de, np.asarray(ids), dx)", "de[np.asarray(ids)] = dx")),
     "one forgotten": (
         "loss", "no-gradient",
         (
@@ -217,14 +222,8 @@ EDITS = {
         ids, targets = self.first = getattr(self, 'first', (ids, targets))
 {LEARNED.replace("loss,", "_,")}"""),
     ),
-    "gradients added up": (
-        "training", "gradients-kept",
-        (STEP, f"""        kept = getattr(self, 'kept', {{}})
-        grads = self.kept = {{n: g + kept.get(n, 0) for n, g in grads.items()}}
-{STEP}"""),
-    ),
     "one batch late": (
-        "training", "batch-before",
+        "training", "other-batch",
         (STEP, f"        self.late, grads = grads, getattr(self, 'late', grads)\n{STEP}"),
     ),
     "every second call": (
@@ -236,10 +235,6 @@ EDITS = {
     "uphill": ("training", "uphill", ("p[n] -= self.lr", "p[n] += self.lr")),
     "too fast": ("training", "too-fast", ("lr=3e-3", "lr=1.0")),
     "too slow": ("training", "too-slow", ("lr=3e-3", "lr=1e-6")),
-    "copies, in training": (
-        "training", "weights-copied",
-        ("        return self.p\n\n", "        return {n: +w for n, w in self.p.items()}\n\n"),
-    ),
     "a vocabulary from the beginning": (
         "training", "text-unknown",
         ("sorted(set(corpus()))", "sorted(set(corpus()[:10_000]))"),
@@ -253,10 +248,10 @@ EDITS = {
         "generation", "not-greedy",
         ("    if temperature == 0:\n        return int(np.argmax(logits))\n", "    temperature = temperature or 1\n"),
     ),
-    "the last id": ("generation", "reads-only-new", last("-1:")),
+    "the last id": ("generation", "window-short", last("-1:")),
     "the first row": ("generation", "first-row", (READS, READS.replace("[-1]", "[0]"))),
     "the row before": ("generation", "first-row", (READS, READS.replace(")[-1]", ")[-2]"))),
-    "in reverse": ("generation", "reads-backwards", (READS, READS.replace(" :]", ":][::-1]"))),
+    "in reverse": ("generation", "not-greedy", (READS, READS.replace(" :]", ":][::-1]"))),
     "the prompt alone": (
         "generation", "new-not-read",
         (READS, READS.replace("ids[-self", "ids[: len(ids) - _][-self")),
@@ -273,14 +268,13 @@ EDITS = {
         "generation", "seed-each-step",
         (f"            logits = {READS}", f"            rng, logits = np.random.default_rng(seed), {READS}"),
     ),
-    "the next id": ("generation", "drawn-next", (f"int({PICKED})", f"(1 + {PICKED}) % 65")),
-    "the id before": ("generation", "drawn-previous", (f"int({PICKED})", f"(64 + {PICKED}) % 65")),
+    "the next id": ("generation", "drawn-otherwise", (f"int({PICKED})", f"(1 + {PICKED}) % 65")),
     "all of it, refused": (
         "generation", "context-error",
         (LOGITS, f"        assert len(ids) <= 32\n{LOGITS}"), (READS, "self.logits(ids)[-1]"),
     ),
     "sorted p": ("generation", "drawn-sorted", (PICKED, "rng.choice(len(p), p=np.sort(p)[::-1])")),
-    "not cumulated": ("generation", "not-cumulated", (PICKED, "(p > rng.random()).argmax()")),
+    "not cumulated": ("generation", "drawn-otherwise", (PICKED, "(p > rng.random()).argmax()")),
     "not uniform": ("generation", "drawn-otherwise", (PICKED, "np.searchsorted(p.cumsum(), rng.random() ** 2)")),
     "multiplied": ("generation", "temperature-times", (P, P.replace("/", "*"))),
     "the root of it": ("generation", "drawn-otherwise", (P, P.replace("temperature", "temperature**0.5"))),
@@ -306,7 +300,7 @@ EDITS = {
         ("rotate(k, cos, sin)\n", "rotate(k, *angles(np.arange(len(x)), K, c['rope_base']))\n"),
     ),
     "nothing kept": (
-        "cache", "cache-forgets",
+        "cache", "cache-off-by-one",
         (KEEPS, "        pass"), ('cache["n"] = start', 'cache["n"] = 0 * start'),
     ),
     "the last eight keys": ("cache", "cache-drops", (KEEPS, "        cache[i] = k[:, -8:], v[:, -8:]")),
@@ -316,10 +310,6 @@ EDITS = {
     ),
     "a prompt cut off": ("cache", "cached-prompt", ("for one in new:", "for one in new[:-1] or new:")),
     "an id given twice": ("cache", "cached-reads", ("for one in new:", "for one in [*new, new[-1]]:")),
-    "a generator at a restart": (
-        "cache", "cached-draws",
-        (BEGINS, f"{BEGINS}\n                rng = np.random.default_rng(seed)"),
-    ),
     "another temperature": ("cache", "cached-differs", (CACHED, CACHED.replace("temperature,", "2 * temperature,"))),
     "no temperature with it": (
         "cache", "cached-differs",
@@ -489,7 +479,7 @@ class Books:
     """Is the book's model."""
 
     tensors = batched = False
-    embed = None
+    embed = weights = None
 
     def __init__(self):
         from glassformer import scratch

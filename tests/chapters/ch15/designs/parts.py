@@ -18,16 +18,15 @@ RIGHT = {
     "positions": "learned", "base": 10000.0, "norm": "layer", "eps": 1e-5, "place": "pre", "last_norm": True,
     "layers": 2,
     "heads": 4, "kv_heads": 4, "width": 24, "d_ff": 48, "qk_norm": False, "cap": None, "window": None, "sink": False,
-    "hide": -math.inf, "diagonal": 1, "activation": "gelu", "gate": False, "bias": True, "tied": True, "network": True,
-    "rotate_values": False, "rotate_keys": True, "sign": 1, "key_sign": 1, "scale": None, "std": 0.02, "context": 32,
-    "dropout": 0.0, "copied": False, "head_of_table": False,
+    "hide": -math.inf, "activation": "gelu", "gate": False, "bias": True, "tied": True, "rotate_values": False,
+    "scale": None, "std": 0.02, "context": 32, "dropout": 0.0,
 }  # fmt: skip
 
 
-def turned(x, start, c, sign=1):
+def turned(x, start, c):
     n, half = x.shape[-2], x.shape[-1] // 2
     places = torch.arange(start, start + n, dtype=x.dtype)
-    angles = sign * c.sign * places[:, None] * c.base ** (-torch.arange(half, dtype=x.dtype) / half)
+    angles = places[:, None] * c.base ** (-torch.arange(half, dtype=x.dtype) / half)
     cos, sin = angles.cos(), angles.sin()
     if c.positions == "halves":
         a, b = x[..., :half], x[..., half:]
@@ -61,7 +60,7 @@ def mix(q, k, v, c, causal=True):
         slopes = 2.0 ** (-8 * torch.arange(1, q.shape[1] + 1) / q.shape[1])
         scores = scores - slopes[:, None, None] * distance.abs()
     if causal:
-        scores = scores.masked_fill(distance < 1 - c.diagonal, c.hide)
+        scores = scores.masked_fill(distance < 0, c.hide)
     if c.window:
         scores = scores.masked_fill(distance >= c.window, c.hide)
     if c.sink:
@@ -90,7 +89,7 @@ class Attention(nn.Module):
             q, k = self.norm_q(q), self.norm_k(k)
         start = past.length if past is not None else 0
         if c.positions in ("halves", "neighbours"):
-            q, k = turned(q, start, c), turned(k, start, c, c.key_sign) if c.rotate_keys else k
+            q, k = turned(q, start, c), turned(k, start, c)
             v = turned(v, start, c) if c.rotate_values else v
         if past is not None:
             k, v = past.add(k, v)
@@ -116,7 +115,7 @@ class Block(nn.Module):
         super().__init__()
         self.c, self.one, self.two = c, normed(c, c.width), normed(c, c.width)
         self.attention = Attention(c)
-        self.network = Network(c) if c.network else lambda x: 0 * x
+        self.network = Network(c)
         self.drop = nn.Dropout(c.dropout)
 
     def forward(self, x, past=None):
@@ -175,8 +174,6 @@ class GPT(nn.Module):
                 nn.init.normal_(p, std=c.std)
         if c.tied:
             self.head.weight = self.table.weight
-        if c.copied:
-            self.head.weight = nn.Parameter(self.table.weight.detach().clone())
 
     def embed(self, ids, start=0):
         x = self.table(ids)
@@ -192,8 +189,7 @@ class GPT(nn.Module):
         x = self.embed(ids, pasts[0].length if pasts else 0)
         for i, block in enumerate(self.blocks):
             x = block(x, pasts[i] if pasts else None)
-        x = self.norm(x)
-        return x @ self.table.weight.T if self.c.head_of_table else self.head(x)
+        return self.head(self.norm(x))
 
 
 class Adapter:
@@ -201,7 +197,6 @@ class Adapter:
 
     vocab_size, context_length, tensors, batched = len(CHARS), 32, True, True
     choices, rate, clipped, cleared = SimpleNamespace(**RIGHT), 3e-3, True, True
-    loads = None  # choices of `load`, if they are others
 
     def __init__(self):
         torch.manual_seed(3)
@@ -290,7 +285,7 @@ class Adapter:
             "kv_heads": config["n_heads"], "width": config["d_model"], "d_ff": config["d_ff"],
             "layers": config["n_layers"], "context": config["context_length"], "base": config["rope_base"],
             "scale": config["attention_scale"], "qk_norm": config["kind"] == "shakespeare",
-        } | (self.loads or {}).get(config["kind"], {}))  # fmt: skip
+        })  # fmt: skip
         model, w = GPT(config["vocab_size"], c).eval(), weights
         state = {"table.weight": w["token_embedding.weight"], "norm.weight": w["decoder.norm.weight"]}
         state["head.weight"] = w["token_embedding.weight"] if c.tied else w["unembedding.weight"].T

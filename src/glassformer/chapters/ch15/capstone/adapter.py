@@ -25,7 +25,6 @@ from glassformer.exercises.timelimit import Stop
 
 from .words import mistakes
 
-NUMBERS = ("vocab_size", "context_length")
 # What Python makes of a function without a statement, in any of its versions.
 NOTHING = {"RESUME", "NOP", "LOAD_CONST", "POP_TOP", "RETURN_CONST", "RETURN_VALUE", "CACHE"}
 WAYS = ((True, False), (False, True), (False, False), (True, True))  # tensors, batched
@@ -146,14 +145,14 @@ class GPT:
         except Exception:  # what cannot be copied is used as it is
             return adapter
 
-    def _named(self, name: str) -> Any:
-        if isinstance(self.adapter, Mapping):
-            return self.adapter.get(name)
-        return getattr(self.adapter, name, None)
+    def piece(self, name: str) -> Any:
+        """Returns a piece as the adapter has it, or None."""
+        named = self.adapter if isinstance(self.adapter, Mapping) else None
+        return getattr(self.adapter, name, None) if named is None else named.get(name)
 
     def _flag(self, name: str) -> bool:
         """Returns a flag of the adapter's. A function of that name, a helper of the reader's, is none."""
-        value = self._named(name)
+        value = self.piece(name)
         return isinstance(value, bool | int | np.bool_) and bool(value)
 
     def _runs(self, piece: str) -> contextlib.AbstractContextManager:
@@ -167,13 +166,9 @@ class GPT:
         if text not in self.remarks:
             self.remarks.append(text)
 
-    def piece(self, name: str) -> Any:
-        """Returns a piece as the adapter has it, or None."""
-        return self._named(name)
-
     def has(self, *names: str) -> bool:
         """Returns whether the adapter has all of these, and none is still empty."""
-        return not any((found := self._named(name)) is None or _is_empty(found) for name in names)
+        return all(self.piece(name) is not None and not _is_empty(self.piece(name)) for name in names)
 
     @property
     def vocab_size(self) -> int:
@@ -186,69 +181,62 @@ class GPT:
         return self._number("context_length", SHORTEST)
 
     def _number(self, name: str, at_least: int) -> int:
-        value = self._named(name)
+        value = self.piece(name)
         if value is None:
             raise Missing(name)
         if callable(value):
             value = value()
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < at_least:
-            raise Wrong(
-                f"`{name}` should be a whole number of at least {at_least}; yours is {describe(value)}."
-            )
+            said = f"`{name}` should be a whole number of at least {at_least}"
+            raise Wrong(f"{said}; yours is {describe(value)}.")
         return int(value)
 
-    def call(self, name: str, *args: Any) -> Any:
+    def call(self, name: str, *args: Any, texts: bool = False) -> Any:
         """Calls a piece and returns its result in NumPy; whatever it raises is reported as its failure.
+
+        Args:
+            name: of the piece.
+            args: what it is given.
+            texts: whether arrays have an axis of texts already.
 
         Raises:
             Missing: the adapter has none of that name.
             NotAttempted: it is still empty.
             Wrong: it raised an error, or wrote into what it was handed.
         """
-        function = self._named(name)
+        function = self.piece(name)
         if function is None:
             raise Missing(name)
         if not callable(function):
             raise Wrong(f"`{name}` should be a function; yours is {describe(function)}.")
         learner = self._learners.setdefault(name, Learner(function))
-        batched = self.batched and name != "decode"  # one text, whatever a model reads
+        batched = self.batched and not texts and name != "decode"  # which is one text, whatever a model reads
         try:
             with self._runs(name):
-                return learner(*(_dressed(one, self.tensors, batched, self._floats()) for one in args))
+                return learner(*self._dressed(args, self.tensors, batched))
         except (Stop, NotAttempted, Missing):
             raise
         except Wrong as wrong:
             raise Wrong(_instead(str(wrong), f"`{name}`")) from wrong
         except BaseException as error:
             said = _instead(raised(error), f"`{name}`")
-            raise Wrong(f"{said}{self._advice(name, function, args)}") from error
+            raise Wrong(said if texts else f"{said}{self._advice(name, function, args)}") from error
 
     def _floats(self) -> str:
         """Returns the type of the stream's numbers: that of PyTorch's weights, if all are in double precision."""
-        if not self.tensors or "floats" in self.notes:
-            return self.notes.get("floats", "float32")
-        self.notes["floats"] = "float32"
-        with contextlib.suppress(Exception):  # whatever is wrong with them is told where they are checked
-            kinds = {str(one.dtype) for one in self._named("weights")().values() if one.is_floating_point()}
-            if kinds == {"torch.float64"}:
-                self.notes["floats"] = "float64"
+        if "floats" not in self.notes:
+            self.notes["floats"] = "float32"
+            with contextlib.suppress(Exception):  # whatever is wrong with them is told where they are checked
+                kinds = {
+                    str(one.dtype) for one in self.piece("weights")().values() if one.is_floating_point()
+                }
+                self.notes["floats"] = "float64" if kinds == {"torch.float64"} else "float32"
         return self.notes["floats"]
 
     def raw(self, name: str, *args: Any) -> Any:
         """Calls a piece that has run before, and returns its result as it is, with PyTorch's graph of it."""
         with self._runs(name):
-            return self.piece(name)(
-                *(_dressed(one, self.tensors, self.batched, self._floats()) for one in args)
-            )
-
-    @contextlib.contextmanager
-    def several_texts(self) -> Iterator[None]:
-        """Hands over arrays as they are: their axis of texts is there already."""
-        before, self.batched = self.batched, False
-        try:
-            yield
-        finally:
-            self.batched = before
+            return self.piece(name)(*self._dressed(args, self.tensors, self.batched))
 
     def decode(self, ids: np.ndarray) -> Any:
         """Calls `decode`; if it cannot use tensors, as a dictionary cannot, calls it with a list of integers."""
@@ -267,82 +255,89 @@ class GPT:
         for tensors, batched in WAYS:
             try:
                 with self._runs(name):
-                    function(
-                        *(_dressed(one, tensors, batched, self._floats()) for one in copy.deepcopy(args))
-                    )
+                    function(*self._dressed(copy.deepcopy(args), tensors, batched))
             except Stop:
                 raise
             except BaseException:
                 continue
-            flags = {"tensors": (tensors, self.tensors), "batched": (batched, self.batched)}
-            changes = [f"`{flag} = {value}`" for flag, (value, was) in flags.items() if value != was]
+            changes = [f"`tensors = {tensors}`"] if tensors != self.tensors else []
+            changes += [f"`batched = {batched}`"] if batched != self.batched else []
             given = f"{'torch tensors' if tensors else 'NumPy arrays'}{' with a leading axis for the texts' * batched}"
             return f". It runs if it is given {given}: set {' and '.join(changes)}." if changes else ""
         return ""
 
-    def array(self, name: str, *args: Any, axes: str, what: str = "") -> np.ndarray:
-        """Calls a piece that returns an array with these axes, "T V"; it may have a leading batch axis of size one."""
-        what = what or f"`{name}`"
-        found = as_numbers(_first(self.call(name, *args), what), what)
-        wanted = len(axes.split())
-        while found.ndim > wanted and found.shape[0] == 1:
-            found = found[0]
-        if found.ndim != wanted:
-            letters = ", ".join(axes.split())
-            message = f"{what} should have axes ({letters}); yours has shape {found.shape}."
-            if found.ndim == wanted + 1 and found.shape[1] == 1:  # a text of a batch of one is in the middle
-                raise Told(
-                    f"{message} That looks like ({axes.split()[0]}, B, {axes.split()[-1]}).", "axes-swapped"
-                )
-            raise Wrong(message)
-        return found if found.dtype.kind in "biu" else found.astype(np.float64)
+    def _dressed(self, args: tuple, tensors: bool, batched: bool) -> list[Any]:
+        """Arguments as the adapter wants them, with tensors of real numbers in its type; what is no array as it is."""
 
-    def number(self, name: str, *args: Any) -> float:
+        def dressed(value: Any) -> Any:
+            if not isinstance(value, np.ndarray):
+                return value
+            value = value[None] if batched else value
+            if not tensors:
+                return value
+            import torch
+
+            return torch.from_numpy(value.astype(self._floats() if value.dtype.kind == "f" else np.int64))
+
+        return [dressed(one) for one in args]
+
+    def array(
+        self,
+        name: str,
+        *args: Any,
+        axes: str,
+        what: str = "",
+        shape: tuple[int, ...] = (),
+        texts: bool = False,
+    ) -> np.ndarray:
+        """Calls a piece that returns an array with these axes, "T V"; it may have a leading batch axis of size one.
+
+        Raises:
+            Wrong: it has other axes, or another shape than this.
+        """
+        what, letters = what or f"`{name}`", ", ".join(axes.split())
+        array = without_batch(
+            as_numbers(_first(self.call(name, *args, texts=texts), what), what), len(axes.split())
+        )
+        if array.ndim != len(axes.split()):
+            message = f"{what} should have axes ({letters}); yours has shape {array.shape}."
+            if array.shape[1:2] == (1,):  # a batch of one text is in the middle
+                raise Told(f"{message} That looks like (T, B, …).", "axes-swapped")
+            raise Wrong(message)
+        if shape and array.shape != shape:
+            message = f"{what} should have shape ({letters}) = {shape}; yours has shape {array.shape}."
+            if axes == "T V" and array.shape == (1, shape[1]):
+                raise Told(message, "last-only")
+            raise Told(message, "axes-swapped") if sorted(array.shape) == sorted(shape) else Wrong(message)
+        return array if array.dtype.kind in "biu" else array.astype(np.float64)
+
+    def number(self, name: str, *args: Any, texts: bool = False) -> float:
         """Calls a piece that returns one number; in a tuple, takes the entry that is a number."""
-        found = self.call(name, *args)
-        if isinstance(found, Mapping):
-            found = found.get("loss", found)
-        entries = found if isinstance(found, tuple | list) else [getattr(found, "loss", found)]
-        numbers = [in_numpy(one) for one in entries]
-        single = [one for one in numbers if isinstance(one, np.ndarray) and one.size == 1]
+        result = self.call(name, *args, texts=texts)
+        result = result.get("loss", result) if isinstance(result, Mapping) else result
+        entries = result if isinstance(result, tuple | list) else [getattr(result, "loss", result)]
+        single = [one for one in map(in_numpy, entries) if isinstance(one, np.ndarray) and one.size == 1]
         if not single:
-            raise Wrong(f"`{name}` should return one number; yours returned {describe(found)}.")
+            raise Wrong(f"`{name}` should return one number; yours returned {describe(result)}.")
         return float(single[-1].reshape(()))
 
     def arrays(self, name: str, *args: Any) -> dict[str, Any]:
         """Calls a piece that returns a dictionary of arrays, and returns the arrays themselves, not copies."""
-        found = self.call(name, *args)
-        if not isinstance(found, Mapping) or not found:
-            raise Wrong(
-                f"`{name}` should return a dictionary, name → array; yours returned {describe(found)}."
-            )
-        return dict(found)
+        result = self.call(name, *args)
+        if not isinstance(result, Mapping) or not result:
+            said = f"`{name}` should return a dictionary, name → array"
+            raise Wrong(f"{said}; yours returned {describe(result)}.")
+        return dict(result)
 
-    def logits(self, ids: np.ndarray) -> np.ndarray:
+    def logits(self, ids: np.ndarray, name: str = "logits", what: str = "`logits`") -> np.ndarray:
         """(T,) to (T, V), finite."""
-        found = self.array("logits", ids, axes="T V", what=f"`logits` of {len(ids)} ids")
-        V = self.vocab_size
-        if found.shape == (1, V) and len(ids) > 1:
-            raise Told(f"`logits` of {len(ids)} ids has shape (1, {V}), not ({len(ids)}, {V}).", "last-only")
-        if found.shape != (len(ids), V):
-            message = (
-                f"`logits` of {len(ids)} ids should have shape (T, V) = ({len(ids)}, {V}); yours has shape "
-            )
-            if found.shape == (V, len(ids)):
-                raise Told(f"{message}{found.shape}, which looks transposed.", "axes-swapped")
-            raise Wrong(f"{message}{found.shape}.")
-        if not np.isfinite(found).all():
-            at = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
-            message = f"`logits` of {len(ids)} ids has {found[at]} at [t={at[0]}, v={at[1]}]."
-            nobody = at[0] == 0 and np.isnan(found[at]) and self._finite_weights()
-            raise Told(message, "mask-of-self") if nobody else Wrong(message)
-        return found
-
-    def _finite_weights(self) -> bool:
-        """Returns whether all weights are numbers, so that what is not comes from computing: 0/0 in a softmax."""
-        if not self.has("weights"):
-            return True
-        return all(np.isfinite(as_numbers(one, "a weight")).all() for one in self.arrays("weights").values())
+        what = f"{what} of {len(ids)} ids"
+        logits = self.array(name, ids, axes="T V", what=what, shape=(len(ids), self.vocab_size))
+        if not np.isfinite(logits).all():
+            t, v = (int(i) for i in np.argwhere(~np.isfinite(logits))[0])
+            message = f"{what} has {logits[t, v]} at [t={t}, v={v}]."
+            raise Told(message, "mask-of-self") if t == 0 and np.isnan(logits[t, v]) else Wrong(message)
+        return logits
 
     @property
     def width(self) -> int:
@@ -357,17 +352,18 @@ class GPT:
 def in_place(weight: Any) -> np.ndarray | None:
     """Returns a weight's own numbers as an array, or None if they cannot be changed from here."""
     if is_tensor(weight):
-        weight = (
-            weight.detach().numpy() if weight.device.type == "cpu" and weight.dtype.itemsize >= 4 else None
-        )
+        whole = weight.device.type == "cpu" and weight.dtype.itemsize >= 4
+        weight = weight.detach().numpy() if whole else None
     if not isinstance(weight, np.ndarray) or weight.dtype.kind != "f" or not weight.flags.writeable:
         return None
     return weight if np.isfinite(weight).all() else None  # a mask
 
 
-def is_mask(array: np.ndarray) -> bool:
-    """Returns whether a table holds nothing but two numbers, such as 0 and 1, or 0 and -1e9."""
-    return array.ndim > 1 and array.size > 4 and len(np.unique(array)) == 2
+def without_batch(array: np.ndarray, ndim: int) -> np.ndarray:
+    """Returns an array without leading axes of size one, as long as it has more than `ndim`."""
+    while array.ndim > ndim and array.shape[0] == 1:
+        array = array[0]
+    return array
 
 
 def _is_empty(value: Any) -> bool:
@@ -378,18 +374,6 @@ def _is_empty(value: Any) -> bool:
     steps = list(dis.get_instructions(code))
     constants = [one.argval for one in steps if one.opname.endswith("CONST")]
     return {one.opname for one in steps} <= NOTHING and all(one in (None, ...) for one in constants)
-
-
-def _dressed(value: Any, tensors: bool, batched: bool, floats: str) -> Any:
-    """An array as the adapter wants it, with tensors of real numbers in the type `floats`; anything else as it is."""
-    if not isinstance(value, np.ndarray):
-        return value
-    value = value[None] if batched else value
-    if not tensors:
-        return value
-    import torch
-
-    return torch.from_numpy(value.astype(floats if value.dtype.kind == "f" else np.int64))
 
 
 def _first(value: Any, what: str) -> Any:

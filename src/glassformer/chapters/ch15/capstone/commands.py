@@ -22,6 +22,7 @@ from .weights import names, parts_of_kinds
 from .words import mistakes, pieces, rules_of_use
 
 STAR = "shipped"
+EMPTY = ", so you begin with an empty adapter."
 WHOLE = "It reads, it learns, it writes. You can do it alone."
 INSIDE = ("embedding", "attention", "block")  # what may lie inside a larger module, with no name of its own
 
@@ -41,8 +42,7 @@ def start() -> None:
     if shell is not None and hasattr(shell, "kernel"):
         shell.set_next_input(panel.code)
         lines.append(("", "You find it in the next cell, and can change it as you like."))
-    lines.append(("", "`capstone.rules()` lists what you may import."))
-    return _show(replace(panel, lines=lines))
+    return _show(replace(panel, lines=[*lines, ("", "`capstone.rules()` lists what you may import.")]))
 
 
 def filled_adapter() -> Panel:
@@ -57,17 +57,15 @@ def filled_adapter() -> Panel:
         return Panel("Your adapter is empty", [("", said)], code=adapter_source([]), mood="bad")
     names = [name for name in vars(module) if callable(getattr(module, name))] if module else []
     filled = [name for name, piece in pieces().items() if set(piece.uses) <= set(names)]
-    if not filled:
-        said = f"There is nothing of yours in {own_file.MODULE}.py"
-        if any(not name.startswith("_") for name in names):
-            said = f"The functions in {own_file.MODULE}.py do not make a whole piece yet"
-        lines = [("", f"{said}, so you begin with an empty adapter.")]
-    else:
+    if filled:
         listed = ", ".join(f"`{name}`" for name in filled)
-        lines = [("", f"With your own functions from {own_file.MODULE}.py: {listed}.")]
-        open_ones = ", ".join(f"`{name}`" for name in pieces() if name not in filled)
-        if open_ones:
-            lines.append(("", f"Left to you: {open_ones}."))
+        said = f"With your own functions from {own_file.MODULE}.py: {listed}."
+    elif any(not name.startswith("_") for name in names):
+        said = f"The functions in {own_file.MODULE}.py do not make a whole piece yet{EMPTY}"
+    else:
+        said = f"There is nothing of yours in {own_file.MODULE}.py{EMPTY}"
+    left = ", ".join(f"`{name}`" for name in pieces() if name not in filled)
+    lines = [("", said)] + ([("", f"Left to you: {left}.")] if filled and left else [])
     return Panel("Your adapter", lines, code=adapter_source(names))
 
 
@@ -95,27 +93,19 @@ def check(stage: Any = None, adapter: Any = None, *, seconds: float = SECONDS, r
         return _show(Panel(f"`seconds` should be a number above 0; yours is {describe(seconds)}", mood="bad"))
     if stage is not None:
         verdict = judge(adapter, stage, seconds, if_late=lambda late: display_if_late(_one(late)))
-        if remember:
-            _mark(verdict)
-            verdict = _with_advice(verdict)
-        return _show(_one(verdict))
+        return _show(_one(_remembered(verdict) if remember else verdict))
     done = _done() if remember else []
     verdicts: list[Verdict] = []
     for name in one_by_one(STAGES):
         hung = [one.hung for one in verdicts if one.hung]
         if_late = lambda late: display_if_late(_all([*verdicts, late], done))  # noqa: E731 - it belongs to the loop
         verdict = judge(adapter, name, seconds, hung, if_late)
-        if remember:
-            _mark(verdict)
-            verdict = _with_advice(verdict)
-        verdicts.append(verdict)
+        verdicts.append(_remembered(verdict) if remember else verdict)
         if verdict.status == INTERRUPTED:
             break
     panel = _all(verdicts, _done() if remember else [])
-    if panel.lines and panel.lines[-1][1] == WHOLE:
-        _show(panel)
-        return built(adapter)
-    return _show(panel)
+    _show(panel)
+    return built(adapter) if panel.lines and panel.lines[-1][1] == WHOLE else None
 
 
 def hint(stage: Any = "") -> None:
@@ -176,20 +166,22 @@ def built(adapter: Any) -> None:
     return _show(parts(adapter, _done()))
 
 
-def _name(stage: str) -> str:
-    """Returns the stage's name in the reader's record."""
-    return f"capstone.{stage}"
-
-
-def _mark(verdict: Verdict) -> None:
-    if verdict.status in (RIGHT, WRONG):
-        exercises.record().mark(_name(verdict.stage), "done" if verdict.status == RIGHT else "tried")
-
-
 def _done() -> list[str]:
     """Returns the stages that have been right at some time."""
     marks = exercises.record().load()
-    return [name for name in STAGES if marks.get(_name(name), {}).get("done")]
+    return [name for name in STAGES if marks.get(f"capstone.{name}", {}).get("done")]
+
+
+def _remembered(verdict: Verdict) -> Verdict:
+    """Notes a verdict in the reader's record; returns it with what to write instead if the mistake was made before."""
+    if verdict.status in (RIGHT, WRONG):
+        exercises.record().mark(f"capstone.{verdict.stage}", "done" if verdict.status == RIGHT else "tried")
+    known, key = mistakes().get(verdict.mistake), (verdict.stage, verdict.mistake)
+    if known is None:
+        return verdict
+    again = key in _made_before
+    _made_before.add(key)
+    return replace(verdict, aside=(f"Try this: {known.instead}", *verdict.aside)) if again else verdict
 
 
 def number(stage: str) -> str:
@@ -201,16 +193,6 @@ def _link(number: str) -> str:
     """Returns a chapter's title as a link from the notebook."""
     here = "../" if Path.cwd().name == "exercises" else ""
     return f"[Chapter {number}, {chapter(number).title}]({here}{chapter(number).name}.ipynb)"
-
-
-def _with_advice(verdict: Verdict) -> Verdict:
-    """Returns the verdict, with what to write instead if this mistake was made before."""
-    known, key = mistakes().get(verdict.mistake), (verdict.stage, verdict.mistake)
-    if known is None:
-        return verdict
-    again = key in _made_before
-    _made_before.add(key)
-    return replace(verdict, aside=(f"Try this: {known.instead}", *verdict.aside)) if again else verdict
 
 
 def _failure(verdict: Verdict) -> list[tuple[str, str]]:
@@ -226,20 +208,15 @@ def _failure(verdict: Verdict) -> list[tuple[str, str]]:
 
 def _may_stay_out(verdicts: Sequence[Verdict]) -> list[tuple[str, str]]:
     """Returns lines about those of these stages that need not be right: such code may lie inside a larger module."""
-    inside = [one for one in verdicts if one.stage in INSIDE]
-    listed = {
-        status: " and ".join(f"`{one.stage}`" for one in inside if one.status == status)
-        for status in (OPEN, WRONG)
-    }
     lines = []
-    if listed[OPEN]:
-        said = (
-            "may stay open: such code often lies inside something larger, where nothing can call it by itself"
-        )
-        lines.append(("", f"({listed[OPEN]} {said}.)"))
-    if listed[WRONG]:
-        said = "is part of something larger, or does more than is asked for here, you may leave it out of the adapter"
-        lines.append(("", f"(If your code for {listed[WRONG]} {said}.)"))
+    for status, said in (
+        (OPEN, "({} may stay open: such code often lies inside something larger, where nothing can call it by "
+         "itself.)"),
+        (WRONG, "(If your code for {} is part of something larger, or does more than is asked for here, you may leave "
+         "it out of the adapter.)"),
+    ):  # fmt: skip
+        listed = " and ".join(f"`{v.stage}`" for v in verdicts if v.stage in INSIDE and v.status == status)
+        lines += [("", said.format(listed))] if listed else []
     return lines
 
 
@@ -250,27 +227,26 @@ def _unseen(verdict: Verdict) -> dict[str, tuple[str, str]]:
 
 def _one(verdict: Verdict) -> Panel:
     """Returns the panel of one stage, check by check."""
-    name, stage = verdict.stage, STAGES[verdict.stage]
-    total, words = len(stage.checks), stage.words
+    name, checks, words = verdict.stage, STAGES[verdict.stage].checks, STAGES[verdict.stage].words
     unseen = _unseen(verdict)
-    lines = [unseen.get(title, ("✓", title)) for title, _ in stage.checks[: verdict.passed]]
+    lines = [unseen.get(title, ("✓", title)) for title, _ in checks[: verdict.passed]]
     if verdict.status == RIGHT:
-        remarks = [("→", one) for one in verdict.remarks]
-        return Panel(f"`{name}`: {words.title}", [*lines, ("", words.why), *remarks], mood="good")
+        lines += [("", words.why), *(("→", remark) for remark in verdict.remarks)]
+        return Panel(f"`{name}`: {words.title}", lines, mood="good")
     if verdict.status == INTERRUPTED:
         return Panel(f"`{name}`: {verdict.message}", lines)
-    stuck = ("", f'Stuck? `capstone.hint("{name}")`')
+    title, mood = f"`{name}`: not there yet", "plain"
     if verdict.status == OPEN:
         needs = ", ".join(f"`{pieces()[piece].call.replace('self, ', '')}`" for piece in words.needs)
         lines += [("·", verdict.message), ("", f"This stage looks at {needs}.")]
-        lines += [*_may_stay_out([verdict]), stuck]
-        return Panel(f"`{name}`: not there yet", lines)
-    lines += _failure(verdict)
-    left = total - verdict.passed - 1
-    if left:
-        lines.append(("·", "1 more check follows" if left == 1 else f"{left} more checks follow"))
-    lines += _may_stay_out([verdict])
-    return Panel(f"`{name}`: {verdict.passed} of {total} checks pass", [*lines, stuck], mood="bad")
+    else:
+        title, mood = f"`{name}`: {verdict.passed} of {len(checks)} checks pass", "bad"
+        lines += _failure(verdict)
+        left = len(checks) - verdict.passed - 1
+        if left:
+            lines.append(("·", "1 more check follows" if left == 1 else f"{left} more checks follow"))
+    lines += [*_may_stay_out([verdict]), ("", f'Stuck? `capstone.hint("{name}")`')]
+    return Panel(title, lines, mood=mood)
 
 
 def _all(verdicts: Sequence[Verdict], done: list[str]) -> Panel:

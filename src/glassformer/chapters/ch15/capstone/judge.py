@@ -12,7 +12,7 @@ from glassformer.exercises.expect import Wrong
 from glassformer.exercises.surroundings import as_it_was, replaced, untouched_randomness
 from glassformer.exercises.timelimit import OutOfTime, Stop, call_within, keeper
 
-from .adapter import GPT, NUMBERS, LeaveOut, Missing, NotLookedAt, Running
+from .adapter import GPT, LeaveOut, Missing, NotLookedAt, Running
 from .stages import STAGES
 from .stages.training import BY_HEART, FROM_TEXT
 
@@ -21,6 +21,11 @@ SECONDS = 120.0  # for a stage: training takes the most, a few seconds for a mod
 PATIENCE = 5.0  # times as long as it may compute: what it may take by the clock on the wall
 AT_A_TIME = 20.0  # for a single call of the reader's code, so that an endless loop ends soon
 
+NUMBERS = {
+    "vocab_size": "the number of ids",
+    "context_length": "the number of ids that the model can read at once",
+    "d_model": "the width of the stream, which is needed because there is no `embed`",
+}
 OF_A_TEXT = ("model", "loss", "training", "generation")
 
 
@@ -102,21 +107,23 @@ def judge(
         if_late: where only a page can stop the reader's code, this gets the verdict if the call that begins does not
             return in time.
     """
-    stage = STAGES[name]
+    stage, running = STAGES[name], Running()
     verdict = Verdict(name, OPEN, chapter=stage.words.chapter)
-    passed, running = 0, Running()
-    unseen: dict[str, str] = {}
+    passed, unseen = 0, dict[str, str]()
     at_a_time = min(seconds, AT_A_TIME * max(1.0, seconds / SECONDS))
     limit: Any = _Limit(seconds, at_a_time, running)
-
     told: tuple[Any, ...] = ()
 
     def late(stopped: bool) -> Verdict:
         piece = running.piece if limit.of_call <= limit.of_stage else ""
-        message = _too_long(name, seconds, stopped)
         if piece:
             message = too_long(at_a_time, stopped).replace("your function", f"`{piece}`", 1)
             message += " If it only needs longer, allow more time with `seconds=600`."
+        else:
+            message = too_long(seconds, stopped)
+            if name == "training":
+                message += f" This stage takes at most {BY_HEART + FROM_TEXT} steps of `learn` on a few short texts: "
+                message += "use a small model, or allow more time with `seconds=600`."
         return replace(verdict, status=WRONG, passed=passed, message=message, hung=piece, unseen=dict(unseen))
 
     def begin(piece: str) -> AbstractContextManager:
@@ -152,18 +159,14 @@ def judge(
         except Stop:
             raise
         except Missing as missing:
-            return replace(verdict, passed=passed, message=_lacking(str(missing)))
+            said = NUMBERS.get(str(missing))
+            message = f"your adapter has no `{missing}`{f', {said}' if said else ' yet'}."
+            return replace(verdict, passed=passed, message=message)
         except (NotAttempted, LeaveOut) as open_yet:
             return replace(verdict, passed=passed, message=str(open_yet))
         except Wrong as wrong:
-            return replace(
-                verdict,
-                status=WRONG,
-                passed=passed,
-                message=str(wrong),
-                chapter=getattr(wrong, "chapter", verdict.chapter),
-                mistake=getattr(wrong, "mistake", ""),
-            )
+            known = {name: getattr(wrong, name) for name in ("chapter", "mistake") if hasattr(wrong, name)}
+            return replace(verdict, status=WRONG, passed=passed, message=str(wrong), **known)
         except BaseException as error:  # sys.exit() too: the notebook runs on
             return replace(verdict, status=WRONG, passed=passed, message=raised(error))
         return replace(verdict, status=RIGHT, passed=passed, remarks=tuple(gpt.remarks))
@@ -171,15 +174,13 @@ def judge(
     before, changed = replaced(), []
     try:
         with as_it_was() as changed:
-            found = call_within(limit, run)
+            outcome = call_within(limit, run)
     except OutOfTime as out:
-        found = late(out.stopped)
+        outcome = late(out.stopped)
     except KeyboardInterrupt:
         return replace(verdict, status=INTERRUPTED, passed=passed, message="it was interrupted.")
-    found = replace(found, unseen=unseen)
-    if found.status == WRONG:
-        found = replace(found, aside=tuple(altered(before, list(dict.fromkeys(changed)))))
-    return found
+    aside = altered(before, list(dict.fromkeys(changed))) if outcome.status == WRONG else ()
+    return replace(outcome, unseen=unseen, aside=tuple(aside))
 
 
 @contextmanager
@@ -205,22 +206,3 @@ def _quietly(limit: AbstractContextManager) -> Iterator[None]:
     finally:
         with _unwatched():
             limit.__exit__(None, None, None)
-
-
-def _too_long(name: str, seconds: float, stopped: bool) -> str:
-    said = too_long(seconds, stopped)
-    if name != "training":
-        return said
-    steps = f"at most {BY_HEART + FROM_TEXT} steps of `learn` on a few short texts"
-    return f"{said} This stage takes {steps}: use a small model, or allow more time with `seconds=600`."
-
-
-def _lacking(name: str) -> str:
-    if name in NUMBERS or name == "d_model":
-        says = {
-            "vocab_size": "the number of ids",
-            "context_length": "the number of ids that the model can read at once",
-            "d_model": "the width of the stream, which is needed because there is no `embed`",
-        }
-        return f"your adapter has no `{name}`, {says[name]}."
-    return f"your adapter has no `{name}` yet."

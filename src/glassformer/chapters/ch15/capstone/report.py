@@ -4,7 +4,7 @@ import contextlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,12 @@ from glassformer.text import corpus, read_text, split_in_three, tokenizer_from_j
 from .adapter import GPT, Cache, Missing
 from .measures.lines import lines_of
 from .stages import STAGES
-from .stages.weights import tried
+from .stages.weights import runs_what_it_loads
 
 NEW = 300  # characters that each writes
 SECONDS = 30.0
 STAR = "shipped"
+UNFINISHED = (Missing, NotAttempted, Wrong)
 
 
 def beside(folder: Path) -> tuple[Table, str, str]:
@@ -52,7 +53,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     tokenizer, task, config = recipe.made_for(text)
     if not isinstance(task, NextToken) or config.family != "decoder" or checkpoint.tokenizer is None:
         raise ValueError(
-            f"{folder} is a run of another family: this card is for a decoder, which continues a text"
+            f"{folder} is a run of another family: this card is for a decoder, which continues texts"
         )
     tokenizer = tokenizer_from_json(checkpoint.tokenizer)
     model = checkpoints.model_of(checkpoint.model_config, checkpoint.best, room="nn")
@@ -144,26 +145,20 @@ def parts(adapter: Any, done: Sequence[str]) -> Table | Panel:
         return NOT_SHOWN
     if isinstance(found, str):
         return _not_shown(found)
-    theirs = _of_gpt2()
-    rows = []
+    theirs, rows = _of_gpt2(), []
     for name, stage in STAGES.items():
-        if name == STAR:
-            continue
-        number = stage.words.chapter
-        lines = found["lines"].get(name)
-        mine = "" if lines is None else str(lines), found["sizes"].get(name, "")
-        built_in, ticked = f"{number} {chapter(number).title}", "✓" if name in done else ""
-        rows.append((stage.words.title, built_in, ticked, *mine, theirs.get(name, "")))
+        if name != STAR:
+            built_in = f"{stage.words.chapter} {chapter(stage.words.chapter).title}"
+            mine = str(found["lines"].get(name, "")), found["sizes"].get(name, "")
+            rows.append(
+                (stage.words.title, built_in, "✓" if name in done else "", *mine, theirs.get(name, ""))
+            )
     total = sum(found["lines"].values())
-    closing = f"{total} lines of yours ran. GPT-2 has {_count():,} parameters"
+    closing = f"{total} lines of yours ran. GPT-2 has {published('gpt2').config.parameter_count().total:,} parameters"
     closing += f", your GPT {found['total']:,}." if found["total"] else "."
     star = " Your code also runs the book's model: the star is yours." if STAR in done else ""
     heads = ("part", "chapter", "done", "your lines", "your GPT", "GPT-2 (2019)")
     return Table("What you built, beside GPT-2", heads, rows, f"{closing}{star}")
-
-
-def _count() -> int:
-    return published("gpt2").config.parameter_count().total
 
 
 def _of_gpt2() -> dict[str, str]:
@@ -183,80 +178,70 @@ def _of_gpt2() -> dict[str, str]:
 def _looked_at(gpt: GPT) -> dict[str, Any]:
     """Runs each piece once, and counts the lines of the reader's own that run for the first time."""
     seen: set[tuple[str, int]] = set()
-    lines, sizes, total = {}, {}, 0
+    lines: dict[str, int] = {}
     for stage, pieces in _trials(gpt).items():
         before = len(seen)
-        ran = False
         for piece in pieces:
-            try:
+            with contextlib.suppress(*UNFINISHED):
                 seen |= lines_of(piece)
-                ran = True
-            except (Missing, NotAttempted, Wrong):
-                continue
-        if ran:
-            lines[stage] = len(seen) - before
-    V = gpt.vocab_size
-    sizes["tokenizer"], sizes["loss"] = f"{V:,} ids", f"ln V = {math.log(V):.2f}"
-    sizes["model"] = f"reads {gpt.context_length:,}"
-    with contextlib.suppress(Missing, NotAttempted, Wrong):
+                lines[stage] = len(seen) - before
+    V, total = gpt.vocab_size, 0
+    sizes = {
+        "tokenizer": f"{V:,} ids",
+        "loss": f"ln V = {math.log(V):.2f}",
+        "model": f"reads {gpt.context_length:,}",
+    }
+    with contextlib.suppress(*UNFINISHED):
         sizes["embedding"] = f"{V:,} × {gpt.width}"
-    sizes |= _inside(gpt)
-    with contextlib.suppress(Missing, NotAttempted, Wrong):
-        total = sum(as_numbers(one, "a weight").size for one in gpt.arrays("weights").values())
+    blocks: list[int] = []
+    with contextlib.suppress(*UNFINISHED):
+        weights = {name: as_numbers(one, "a weight") for name, one in gpt.arrays("weights").items()}
+        blocks, total = _blocks(weights), sum(one.size for one in weights.values())
+    if blocks:
+        count = "1 block with" if len(blocks) == 1 else f"{len(blocks)} blocks, each with"
+        sizes["block"] = f"{count} {blocks[0]:,} numbers"
+    with contextlib.suppress(*UNFINISHED):
+        heads = _heads(gpt, len(blocks))
+        if heads and gpt.width % heads == 0:
+            sizes["attention"] = f"{heads} head{'s' * (heads > 1)} of {gpt.width // heads}"
     return {"lines": lines, "sizes": sizes, "total": total}
 
 
-def _inside(gpt: GPT) -> dict[str, str]:
-    """Returns the sizes of attention and the blocks, as far as they can be seen while the model runs.
+def _heads(gpt: GPT, blocks: int) -> int:
+    """Counts the heads of a block, as far as they can be seen while the model runs; 0 if they cannot.
 
     Scores are arrays (…, T, T) among the local variables of the reader's code, for a T that is no other size. A
     function that has some for all heads is called once for each block; one that has them for one head, for each head.
     """
     T = next(n for n in (13, 11, 7) if n != gpt.vocab_size)
-    calls: dict[
-        int, tuple[Any, int]
-    ] = {}  # the frames, so that no two have the same identity; and their heads
+    heads: dict[Any, int] = {}  # by frame
 
     def look(frame: Any) -> None:
         for value in list(frame.f_locals.values()):
             shape = getattr(value, "shape", None)  # of a module such as NumPy, it is a function
             if isinstance(shape, tuple) and len(shape) > 2 and shape[-2:] == (T, T):
-                most = max(math.prod(shape[:-2]), calls.get(id(frame), (frame, 0))[1])
-                calls[id(frame)] = frame, most
+                heads[frame] = max(math.prod(shape[:-2]), heads.get(frame, 0))
 
-    with contextlib.suppress(Missing, NotAttempted, Wrong):
-        lines_of(lambda: gpt.call("logits", np.arange(T) % gpt.vocab_size), look)
-    found, blocks = {}, 0
-    with contextlib.suppress(Missing, NotAttempted, Wrong):
-        found, blocks = _blocks(gpt)
-    heads = max((most for _, most in calls.values()), default=0)
-    if heads == 1:
-        times = Counter(frame.f_code for frame, _ in calls.values())
-        heads = min((n // blocks for n in times.values() if blocks and n % blocks == 0), default=0)
-    with contextlib.suppress(Missing, NotAttempted, Wrong):
-        if heads and gpt.width % heads == 0:
-            found["attention"] = f"{heads} head{'s' * (heads > 1)} of {gpt.width // heads}"
-    return found
+    lines_of(lambda: gpt.call("logits", np.arange(T) % gpt.vocab_size), look)
+    most = max(heads.values(), default=0)
+    if most != 1:
+        return most
+    calls = Counter(frame.f_code for frame in heads).values()
+    return min((n // blocks for n in calls if blocks and n % blocks == 0), default=0)
 
 
-def _blocks(gpt: GPT) -> tuple[dict[str, str], int]:
-    """Counts the blocks, groups of weights whose names differ by one number alone; 0 if there are none."""
-    groups: dict[tuple[str, str], int] = {}
-    names: dict[str, set[str]] = {}
-    for name, weight in gpt.arrays("weights").items():
+def _blocks(weights: Mapping[str, np.ndarray]) -> list[int]:
+    """Returns how many numbers each block has; blocks are weights whose names differ by one number alone."""
+    sizes: Counter[tuple[str, str]] = Counter()
+    for name, weight in weights.items():
         number = re.search(r"(?<![A-Za-z])\d+|(?<=[a-z_])\d+(?=[._])", name)
-        if number is None:
-            continue
-        before, after = name[: number.start()], name[number.end() :]
-        groups[before, number[0]] = groups.get((before, number[0]), 0) + as_numbers(weight, "a weight").size
-        names.setdefault(before + number[0], set()).add(after)
-    stacks = {before for before, _ in groups}
-    for before in stacks:
-        sizes = [size for (its, _), size in groups.items() if its == before]
-        if len(set(sizes)) == 1:
-            blocks = "1 block with" if len(sizes) == 1 else f"{len(sizes)} blocks, each with"
-            return {"block": f"{blocks} {sizes[0]:,} numbers"}, len(sizes)
-    return {}, 0
+        if number is not None:
+            sizes[name[: number.start()], number[0]] += weight.size
+    for stack, _ in sizes:
+        each = [size for (name, _), size in sizes.items() if name == stack]
+        if len(set(each)) == 1:
+            return each
+    return []
 
 
 def _trials(gpt: GPT) -> dict[str, list[Callable[[], Any]]]:
@@ -277,6 +262,6 @@ def _trials(gpt: GPT) -> dict[str, list[Callable[[], Any]]]:
         "loss": [lambda: gpt.call("loss", ids, ids), lambda: gpt.call("gradients", ids, ids)],
         "training": [lambda: gpt.call("learn", ids, ids)],
         "generation": writes("generate"),
-        "weights": [lambda: tried(gpt)],
+        "weights": [lambda: runs_what_it_loads(gpt)],
         "cache": [*(lambda i=i: gpt.call("step", i, kept) for i in (0, 1)), *writes("generate_cached")],
     }

@@ -1,6 +1,6 @@
 """The models that `load` may be given, and tables of their parts, their weights' names and shapes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from glassformer.config import ModelConfig
 from glassformer.contents import chapter
 from glassformer.published import published
 from glassformer.text import CharTokenizer
+
+from .words import rows_of_kinds
 
 KINDS, STAR = ("gpt2", "llama"), "shakespeare"
 TINY = 0.005
@@ -28,14 +30,14 @@ def made(kind: str) -> scratch.Transformer:
     small = {"vocab_size": 23, "context_length": 24, "d_model": 24, "n_layers": 3, "n_heads": 3}
     config = published("gpt2").config.replace(**small, attention_bias="none", feedforward="gelu", dropout=0.0)
     if kind == "llama":
-        rotary = {
+        small |= {
             "d_ff": 40,
             "positions": "rope",
             "rope_base": BASE,
             "norm": "rmsnorm",
             "feedforward": "swiglu",
         }
-        config = ModelConfig(**small, **rotary, attention_bias="none", feedforward_bias=False, head="untied")
+        config = ModelConfig(**small, attention_bias="none", feedforward_bias=False, head="untied")
     rng = np.random.default_rng(150)
     model = scratch.Transformer(config, generator=rng, dtype=np.float64)
     for weight in model.named_parameters().values():
@@ -63,7 +65,6 @@ def the_books() -> tuple[scratch.Transformer, CharTokenizer]:
 
 def fields(model: scratch.Transformer, kind: str) -> dict[str, Any]:
     """Returns the fields that `load` receives about a model, besides its weights."""
-    c = model.config
     names = (
         "vocab_size",
         "context_length",
@@ -74,15 +75,8 @@ def fields(model: scratch.Transformer, kind: str) -> dict[str, Any]:
         "rope_base",
         "attention_scale",
     )
-    return {"kind": kind, "eps": 1e-5} | {name: getattr(c, name) for name in names}
+    return {"kind": kind, "eps": 1e-5} | {name: getattr(model.config, name) for name in names}
 
-
-# How a configuration's choices are called.
-_NORMS = {"layernorm": "LayerNorm", "rmsnorm": "RMSNorm"}
-_ACTIVATIONS = {"gelu": "exact GELU", "swiglu": "SiLU, on the gate"}
-_POSITIONS = {"learned": "a table, added to the embeddings", "rope": "RoPE on queries and keys"}
-_HEADS = {"tied": "the embedding table, transposed", "untied": "a matrix of its own"}
-_LAYOUTS = {"half": "dimension i with i + K/2", "interleaved": "dimension 2i with 2i + 1"}
 
 # By the letters of their axes, what a weight of each name is shaped like.
 _SHAPES = {
@@ -94,31 +88,8 @@ _SHAPES = {
 
 def parts_of_kinds() -> Rows:
     """Returns heads and rows of a table: for each part, what each kind has, and the chapter about it."""
-    configs = {**{kind: made(kind).config for kind in KINDS}, STAR: the_books()[0].config}
-
-    def row(part: str, number: str, cell: Callable[[ModelConfig], str]) -> Sequence[str]:
-        return (part, *map(cell, configs.values()), f"{number} {chapter(number).title}")
-
-    rows = [
-        row("positions", "04", lambda c: _POSITIONS[c.positions]),
-        row("RoPE pairs", "04", lambda c: _LAYOUTS[c.rope_layout] if c.positions == "rope" else "–"),
-        row("norm", "05", lambda c: f"{_NORMS[c.norm]}, before each sublayer and before the head"),
-        row("ε", "05", lambda c: f"{c.norm_eps:g}, inside the root"),
-        row("norm after the embedding", "08", lambda c: "yes" if c.embedding_norm else "no"),
-        row("norm on q and k", "03", lambda c: "RMSNorm, before RoPE" if c.qk_norm else "no"),
-        row("scores times", "03", lambda c: "attention_scale" if c.qk_norm else "1/√K"),
-        row("biases in attention", "03", lambda c: "no" if c.attention_bias == "none" else "yes"),
-        row("feed-forward", "06", _network),
-        row("activation", "06", lambda c: _ACTIVATIONS[c.feedforward]),
-        row("head", "08", lambda c: _HEADS[c.head]),
-    ]
-    return ("part", *(f'"{kind}"' for kind in configs), "chapter"), rows
-
-
-def _network(config: ModelConfig) -> str:
-    gated = config.feedforward == "swiglu"
-    biases = "with biases" if config.feedforward_bias else "without biases"
-    return f"{'(act(x W_gate) · (x W_up)) W_down' if gated else 'act(x W_up) W_down'}, {biases}"
+    heads = "part", *(f'"{kind}"' for kind in (*KINDS, STAR)), "chapter"
+    return heads, [(*row[:-1], f"{row[-1]} {chapter(row[-1]).title}") for row in rows_of_kinds()]
 
 
 def names() -> Rows:

@@ -41,8 +41,7 @@ class Mistake:
 
 @cache
 def _said() -> dict[str, Any]:
-    file = contents.folder("15") / "capstone.toml"
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    return tomllib.loads((contents.folder("15") / "capstone.toml").read_text(encoding="utf-8"))
 
 
 @cache
@@ -70,8 +69,12 @@ def remark(name: str, /, **facts: Any) -> str:
 
 def rules_of_use() -> tuple[str, list[str]]:
     """Returns the title and the lines of the rule on what may be imported."""
-    said = _said()["rules"]
-    return said["title"], list(said["lines"])
+    return _said()["rules"]["title"], list(_said()["rules"]["lines"])
+
+
+def rows_of_kinds() -> list[list[str]]:
+    """Returns the parts of the models that `load` may be given: (part, what each kind has …, chapter)."""
+    return _said()["kinds"]["rows"]
 
 
 def template() -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..measures.texts import log_softmax
+from ..measures.texts import cross_entropy, log_softmax
 from .engine import Suspect
 
 
@@ -13,35 +13,38 @@ def of_losses(logits: np.ndarray, ids: np.ndarray, targets: np.ndarray, context:
     """Yields what mistakes make of the loss of a text, from its logits (T, V), ids (T,) and targets (T,)."""
     log_p, rows, (T, V) = log_softmax(logits), np.arange(len(ids)), logits.shape
     said, p = -log_p[rows, targets], np.exp(log_p)
-
-    def of(logits: np.ndarray, targets: np.ndarray) -> float:
-        return float(-log_softmax(logits)[np.arange(len(targets)), targets].mean())
-
-    table = [
-        ("summed", said.sum()),
-        ("divided-by-context", said.sum() / context),
-        ("base-2", said.mean() / math.log(2)),
-        ("logits-reshaped", of(logits.reshape(V, T).T, targets)),  # view(B, V, T)
-        ("logits-reshaped", of(logits.T.reshape(T, V), targets)),  # transpose(1, 2).reshape(-1, V)
-        ("of-probability", p[rows, targets].mean()),
-        ("softmax-twice", of(p, targets)),
-        ("labels-unshifted", of(logits, ids)),
-        ("labels-shifted-twice", of(logits[:-1], targets[1:])),
-        ("labels-shifted-twice", of(logits, np.roll(targets, -1))),
-        ("labels-shifted-twice", of(logits[1:], targets[:-1])),
-        ("targets-ignored", of(logits[:-1], ids[1:])),
-        ("targets-ignored", of(logits, np.roll(ids, -1))),
-        ("last-target", said[-1]),
-        ("target-left-out", said[1:].mean()),
-        ("target-left-out", said[:-1].mean()),
-        ("target-left-out", said[targets != 0].mean() if targets.any() else 0.0),
-        *(("label-smoothing", (1 - part) * said.mean() - part * log_p.mean()) for part in (0.05, 0.1, 0.2)),
-        ("squared-error", ((p - np.eye(V)[targets]) ** 2).mean()),
-        ("perplexity", np.exp(said.mean())),
-    ]
-    for z in (logits, logits - logits.max(axis=-1, keepdims=True)):
-        table.append(
-            ("softmax-over-positions", (np.log(np.exp(z).sum(axis=0))[targets] - z[rows, targets]).mean())
-        )
-        table.append(("no-logarithm", (np.exp(z).sum(axis=-1) - z[rows, targets]).mean()))
+    with np.errstate(all="ignore"):
+        powers, shifted = np.exp(logits), np.exp(logits - logits.max(axis=-1, keepdims=True))
+        table = [
+            ("summed", said.sum()),
+            ("divided-by-context", said.sum() / context),
+            ("base-2", said.mean() / math.log(2)),
+            ("logits-reshaped", cross_entropy(logits.reshape(V, T).T, targets)),  # view(B, V, T)
+            (
+                "logits-reshaped",
+                cross_entropy(logits.T.reshape(T, V), targets),
+            ),  # transpose(1, 2).reshape(-1, V)
+            ("of-probability", p[rows, targets].mean()),
+            ("softmax-twice", cross_entropy(p, targets)),
+            ("labels-unshifted", cross_entropy(logits, ids)),
+            ("labels-shifted-twice", cross_entropy(logits[:-1], targets[1:])),
+            ("labels-shifted-twice", cross_entropy(logits, np.roll(targets, -1))),
+            ("labels-shifted-twice", cross_entropy(logits[1:], targets[:-1])),
+            ("targets-ignored", cross_entropy(logits[:-1], ids[1:])),
+            ("targets-ignored", cross_entropy(logits, np.roll(ids, -1))),
+            ("last-target", said[-1]),
+            ("target-left-out", said[1:].mean()),
+            ("target-left-out", said[:-1].mean()),
+            ("target-left-out", said[targets != 0].mean() if targets.any() else 0.0),
+            *(
+                ("label-smoothing", (1 - part) * said.mean() - part * log_p.mean())
+                for part in (0.05, 0.1, 0.2)
+            ),
+            ("squared-error", ((p - np.eye(V)[targets]) ** 2).mean()),
+            ("perplexity", np.exp(said.mean())),
+            *(
+                ("softmax-over-positions", -np.log(e / e.sum(axis=0))[rows, targets].mean())
+                for e in (powers, shifted)
+            ),
+        ]
     yield from (Suspect(mistake, float(value)) for mistake, value in table)

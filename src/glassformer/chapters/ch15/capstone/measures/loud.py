@@ -13,33 +13,16 @@ import numpy as np
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong
 
-from ..adapter import GPT, Missing, in_place
+from ..adapter import GPT, Missing
 from .texts import learn, windows_of
-from .trained import to_train
+from .trained import trained_arrays
 
 STEPS = 20  # of training, where `weights` shows nothing that can be changed
-FAR = 1e-2  # relative: by at least so much louder weights change what is computed
-
-
-def trained_arrays(gpt: GPT) -> dict[str, np.ndarray]:
-    """Returns the arrays of `weights` that are to be trained and can be changed."""
-    arrays = {name: in_place(one) for name, one in to_train(gpt).items()}
-    return {name: one for name, one in arrays.items() if one is not None}
+FAR = 1e-2  # relative: by at least so much loud weights change what is computed
 
 
 @contextlib.contextmanager
-def put_back(arrays: list[np.ndarray]) -> Iterator[None]:
-    """Gives arrays the numbers again that they have now."""
-    kept = [one.copy() for one in arrays]
-    try:
-        yield
-    finally:
-        for one, was in zip(arrays, kept, strict=True):
-            one[...] = was
-
-
-@contextlib.contextmanager
-def loud_weights(gpt: GPT, run: Callable[[], np.ndarray], *, biases: bool = True) -> Iterator[bool]:
+def loud_weights(gpt: GPT, run: Callable[[], np.ndarray]) -> Iterator[bool]:
     """Makes the reader's weights so large that each part of a block counts, and changes them back.
 
     A matrix gets random numbers that keep a vector's length, a gain or a bias some tenths more or less. Where `weights`
@@ -48,14 +31,14 @@ def loud_weights(gpt: GPT, run: Callable[[], np.ndarray], *, biases: bool = True
     Args:
         gpt: the reader's design.
         run: computes what has to change; if it does not, the arrays are copies.
-        biases: whether what is called a bias changes, too.
 
     Yields:
         whether it has changed, and is made of numbers.
     """
-    rng, was = np.random.default_rng(6), run()
-    arrays = [one for name, one in trained_arrays(gpt).items() if biases or "bias" not in name]
-    with put_back(arrays):
+    rng, before = np.random.default_rng(6), run()
+    arrays = list(trained_arrays(gpt).values())
+    kept = [one.copy() for one in arrays]
+    try:
         for one in arrays:
             if one.ndim > 1:
                 more = rng.normal(size=one.shape) / np.sqrt(sorted(one.shape)[-2])
@@ -66,7 +49,10 @@ def loud_weights(gpt: GPT, run: Callable[[], np.ndarray], *, biases: bool = True
             with contextlib.suppress(Wrong, Missing, NotAttempted):  # the stage of training tells
                 for windows in windows_of(gpt, STEPS, 12, 2):
                     learn(gpt, windows)
-        yield _has_changed(run, was)
+        yield _has_changed(run, before)
+    finally:
+        for one, numbers in zip(arrays, kept, strict=True):
+            one[...] = numbers
 
 
 def also_loud(gpt: GPT, run: Callable[[], np.ndarray], check: Callable[[], None]) -> None:
@@ -77,11 +63,11 @@ def also_loud(gpt: GPT, run: Callable[[], np.ndarray], check: Callable[[], None]
             check()
 
 
-def _has_changed(run: Callable[[], np.ndarray], was: np.ndarray) -> bool:
+def _has_changed(run: Callable[[], np.ndarray], before: np.ndarray) -> bool:
     try:
         now = run()
     except Wrong:
         return False
-    if now.shape != was.shape or not np.isfinite(now).all():
+    if now.shape != before.shape or not np.isfinite(now).all():
         return False
-    return bool(np.abs(now - was).max() > FAR * max(np.abs(now).max(), 1e-30))
+    return bool(np.abs(now - before).max() > FAR * max(np.abs(now).max(), 1e-30))

@@ -5,10 +5,11 @@ import numpy as np
 from glassformer.exercises.expect import Wrong, as_numbers, in_numpy
 from glassformer.text import corpus
 
-from ..adapter import GPT, Told
+from ..adapter import GPT, Told, without_batch
 
 PROMPT = 6  # ids
 LONG = 512  # ids; a longer context is not filled
+HALF = np.log(0.5)
 IMMENSE = 1e6  # a temperature at which all ids are equally likely
 
 
@@ -32,14 +33,12 @@ def prompt_of(gpt: GPT, n: int = PROMPT, seed: int = 11) -> np.ndarray:
 def ids_of(gpt: GPT, text: str) -> np.ndarray:
     """Returns the ids that `encode` makes of a text, (T,)."""
     what = f"`encode` of {text[:20]!r}"
-    found = as_numbers(in_numpy(gpt.call("encode", text)), what)
-    while found.ndim > 1 and found.shape[0] == 1:
-        found = found[0]
-    if found.ndim != 1:
-        raise Wrong(f"{what} should have one axis (T); yours has shape {found.shape}.")
-    if found.dtype.kind not in "iu" and found.size:
-        raise Wrong(f"{what} should be whole numbers; yours are {found.dtype}.")
-    return found.astype(np.int64)
+    ids = without_batch(as_numbers(in_numpy(gpt.call("encode", text)), what), 1)
+    if ids.ndim != 1:
+        raise Wrong(f"{what} should have one axis (T); yours has shape {ids.shape}.")
+    if ids.dtype.kind not in "iu" and ids.size:
+        raise Wrong(f"{what} should be whole numbers; yours are {ids.dtype}.")
+    return ids.astype(np.int64)
 
 
 def windows_of(gpt: GPT, steps: int, T: int, texts: int) -> np.ndarray:
@@ -61,10 +60,14 @@ def windows_of(gpt: GPT, steps: int, T: int, texts: int) -> np.ndarray:
 
 def learn(gpt: GPT, windows: np.ndarray) -> float:
     """Takes a step on windows (texts, T + 1), or on the first of them if the adapter takes one text at a time."""
+    return step_on(gpt, windows[..., :-1], windows[..., 1:])
+
+
+def step_on(gpt: GPT, ids: np.ndarray, targets: np.ndarray) -> float:
+    """Takes a step on ids and targets (texts, T), or on the first text if the adapter takes one at a time."""
     if not gpt.batched:
-        windows = windows[0]
-    with gpt.several_texts():
-        return gpt.number("learn", windows[..., :-1], windows[..., 1:])
+        ids, targets = ids[0], targets[0]
+    return gpt.number("learn", ids, targets, texts=True)
 
 
 def written(
@@ -72,14 +75,19 @@ def written(
 ) -> list[int]:
     """Returns the n new ids, whether the prompt comes back with them or not."""
     what, P = f"`{piece}` of {len(prompt)} ids and {n} more", len(prompt)
-    ids = _returned(gpt, piece, prompt, n, temperature, seed)
+
+    def ids_and(n: int) -> np.ndarray:
+        text = gpt.call(piece, prompt, n, temperature, seed)
+        text = list(text) if hasattr(text, "__next__") else text
+        return without_batch(as_numbers(in_numpy(text), what), 1)
+
+    ids = ids_and(n)
     message = f"{what} should return {P + n} ids, or only the {n} new ones; yours has shape {ids.shape}."
-    # As many ids as asked for, but they begin with the prompt: then it may have written fewer.
-    begins = ids.ndim == 1 and len(ids) == n > P and np.array_equal(ids[:P], prompt)
-    if begins and len(_returned(gpt, piece, prompt, n + P, temperature, seed)) == n + P:
-        raise Told(f"{what} returned the prompt and {n - P} new ids.", "wrong-number")
     if ids.ndim != 1:
         raise Wrong(message)
+    # As many ids as asked for, but they begin with the prompt: then it may have written fewer.
+    if len(ids) == n > P and np.array_equal(ids[:P], prompt) and len(ids_and(n + P)) == n + P:
+        raise Told(f"{what} returned the prompt and {n - P} new ids.", "wrong-number")
     if len(ids) not in (n, P + n):
         raise Told(message, "wrong-number")
     if len(ids) > n and not np.array_equal(ids[:P], prompt):
@@ -90,25 +98,15 @@ def written(
     return [int(one) for one in new]
 
 
-def _returned(gpt: GPT, piece: str, prompt: np.ndarray, n: int, temperature: float, seed: int) -> np.ndarray:
-    found = gpt.call(piece, prompt, n, temperature, seed)
-    if not isinstance(found, np.ndarray | list | tuple):
-        found = list(found) if hasattr(found, "__next__") else found
-    ids = as_numbers(in_numpy(found), f"`{piece}` of {len(prompt)} ids and {n} more")
-    while ids.ndim > 1 and ids.shape[0] == 1:
-        ids = ids[0]
-    return ids
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    """Returns the softmax over the last axis."""
-    return np.exp(log_softmax(x))
-
-
 def log_softmax(x: np.ndarray) -> np.ndarray:
     """Returns ln softmax over the last axis."""
     x = x - x.max(axis=-1, keepdims=True)
     return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
+
+
+def cross_entropy(logits: np.ndarray, targets: np.ndarray) -> float:
+    """Computes the average of −ln p over the right ids, from logits (T, V) and targets (T,)."""
+    return float(-log_softmax(logits)[np.arange(len(targets)), targets].mean())
 
 
 def half(numbers: np.ndarray) -> float:
@@ -116,7 +114,7 @@ def half(numbers: np.ndarray) -> float:
     low, high = 1e-6, 1e4
     for _ in range(60):
         middle = float(np.sqrt(low * high))
-        low, high = (middle, high) if softmax(numbers / middle).max() > 0.5 else (low, middle)
+        low, high = (middle, high) if log_softmax(numbers / middle).max() > HALF else (low, middle)
     return low
 
 

@@ -1,65 +1,86 @@
-"""Tells which of the arrays that `weights` returns are to be trained.
+"""Tells which arrays of a design are to be trained, and which can be changed from here.
 
-A mask or a table of sinusoids is not, nor is a buffer of PyTorch's. Whoever returns a `state_dict` shows them all.
+A mask or a table of sinusoids is not trained, nor is a buffer of PyTorch's. Whoever returns a `state_dict` shows them.
 """
 
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from glassformer.exercises.expect import as_numbers, is_tensor
 
-from ..adapter import GPT, is_mask
-from .pytorch import Steps, trained_tensors
-
-SINUSOID = 1e-3  # relative: how far a column may be from one
-TURNS = 1.9  # 2 cos ω of a column that is no constant and no straight line
-LEAST = 4  # rows: with fewer, anything is a sinusoid
+from ..adapter import GPT, in_place
 
 
 def to_train(gpt: GPT) -> dict[str, Any]:
     """Returns what `weights` shows, without masks, tables of sinusoids, and what asks PyTorch for no gradient.
 
-    The tensors of a `state_dict` never ask for one. So they are looked for in the memory of those that do.
+    The tensors of a `state_dict` never ask for one. So those count that lie in the memory of one that does.
     """
     if not gpt.has("weights"):
         return {}
     shown = gpt.arrays("weights")
-    asking = [_memory(one) for one in trained_tensors(gpt, Steps())]
-    asked = {name: one for name, one in shown.items() if any(_begins_in(one, memory) for memory in asking)}
-    return {name: one for name, one in (asked or shown).items() if not _is_fixed(one)}
+    memory = {tensor.untyped_storage().data_ptr() for tensor in trained_tensors(gpt)}
+    tensors = {name: one for name, one in shown.items() if is_tensor(one)}
+    asking = {name: one for name, one in tensors.items() if one.untyped_storage().data_ptr() in memory}
+    return {name: one for name, one in (asking or shown).items() if not is_fixed(as_numbers(one, "a weight"))}
 
 
-def _memory(tensor: Any) -> range:
-    """Returns the addresses of a tensor's numbers, or of all of those of which it is a view."""
-    storage = tensor.untyped_storage()
-    return range(storage.data_ptr(), storage.data_ptr() + storage.nbytes())
+def trained_arrays(gpt: GPT) -> dict[str, np.ndarray]:
+    """Returns the arrays of `weights` that are to be trained and can be changed."""
+    arrays = {name: in_place(one) for name, one in to_train(gpt).items()}
+    return {name: one for name, one in arrays.items() if one is not None}
 
 
-def _begins_in(one: Any, memory: range) -> bool:
-    if is_tensor(one):
-        return one.data_ptr() in memory
-    return isinstance(one, np.ndarray) and one.ctypes.data in memory
-
-
-def _is_fixed(one: Any) -> bool:
-    array = as_numbers(one, "a weight")
-    return is_mask(array) or is_table_of_sinusoids(array)
-
-
-def is_table_of_sinusoids(array: np.ndarray) -> bool:
-    """Returns whether each column is a sinusoid of the row's number, in whatever order and however fast.
-
-    Then x(t − 1) + x(t + 1) = 2 cos ω · x(t) in each column, with an ω of its own.
-    """
+def is_fixed(array: np.ndarray) -> bool:
+    """Returns whether it is a mask, of two numbers, or a table of sinusoids, whose rows are all of one length."""
     table = np.squeeze(array)
-    if table.ndim != 2 or len(table) <= LEAST or table.dtype.kind != "f" or not np.isfinite(table).all():
+    if table.ndim < 2 or table.size <= 4:
         return False
-    table = table.astype(np.float64)
-    middle, around = table[1:-1], table[:-2] + table[2:]
-    turns = (middle * around).sum(axis=0) / np.maximum((middle * middle).sum(axis=0), 1e-30)
-    sizes = np.abs(table).max(axis=0)
-    apart = np.abs(around - turns * middle).max(axis=0)
-    fits = apart <= SINUSOID * sizes + 1e-6 * sizes.max()
-    turning = (np.abs(turns) < TURNS) & (sizes > 0)
-    return bool(fits.all() and (np.abs(turns) <= 2 + SINUSOID).all() and turning.any())
+    lengths = np.square(table, dtype=np.float64).sum(axis=-1)
+    return len(np.unique(table)) == 2 or bool(table.any() and np.ptp(lengths) < 1e-5 * lengths.max())
+
+
+def trained_tensors(gpt: GPT, optimizers: Iterable[Any] = ()) -> list[Any]:
+    """Returns the torch tensors that may have a gradient: of `weights`, the adapter and its optimizers."""
+    if "torch" not in sys.modules:
+        return []
+    import torch
+
+    places = [gpt.adapter, *getattr(gpt.adapter, "__dict__", {}).values()]
+    if gpt.has("weights"):
+        places.append(gpt.piece("weights")())
+    places += [group["params"] for optimizer in optimizers for group in optimizer.param_groups]
+    tensors: dict[int, Any] = {}
+    for place in places:
+        inside = place.values() if isinstance(place, Mapping) else place
+        if isinstance(place, torch.nn.Module):
+            inside = place.parameters()
+        elif not isinstance(place, Mapping | list | tuple):
+            inside = [place]
+        leaves = (
+            one for one in inside if isinstance(one, torch.Tensor) and one.is_leaf and one.requires_grad
+        )
+        tensors |= {id(one): one for one in leaves}
+    return list(tensors.values())
+
+
+def tensors_below(result: Any) -> list[Any]:
+    """Returns the tensors that ask for a gradient and from which PyTorch computed a result, such as a loss."""
+    if isinstance(result, Mapping):
+        result = tuple(result.values())
+    results = result if isinstance(result, list | tuple) else [getattr(result, "loss", result)]
+    steps: list[Any] = [getattr(one, "grad_fn", None) for one in results]
+    seen: set[Any] = {None}
+    tensors = []
+    while steps:
+        step = steps.pop()
+        if step in seen:
+            continue
+        seen.add(step)
+        if hasattr(step, "variable"):
+            tensors.append(step.variable)
+        steps += [before for before, _ in step.next_functions]
+    return tensors

@@ -1,4 +1,4 @@
-"""Measures what a design draws, and which ids of a long text it reads.
+"""Measures what a design draws, and which ids of a text it reads.
 
 Fresh weights are small, so the likeliest id hardly depends on the beginning of a text. At loud weights it does: there,
 at temperature 0, a text shows which ids were read for each new one.
@@ -7,7 +7,6 @@ at temperature 0, a text shows which ids were read for each new one.
 import contextlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,11 +14,13 @@ from glassformer.exercises.expect import Wrong
 
 from ..adapter import GPT, Told
 from .loud import loud_weights
-from .texts import IMMENSE, end_of, half, is_likeliest, prompt_of, softmax, written
+from .texts import IMMENSE, half, is_likeliest, prompt_of, written
 
 PROMPTS = 12
 NEW = 4  # ids
 LUCK = 14.0  # the logarithm of how rarely right draws are called wrong
+FEW = 100  # ids: with more, not every one can be waited for
+Choice = tuple[list[int], int]  # a new id at temperature 0, after the text before it
 
 
 @contextlib.contextmanager
@@ -29,12 +30,12 @@ def loud(gpt: GPT, piece: str) -> Iterator[None]:
     A design that computes with copies of its weights, such as joined matrices, does not notice.
     """
 
-    def texts() -> list[list[int]]:
-        return [written(gpt, prompt_of(gpt, seed=seed), NEW, 0, 0, piece) for seed in range(3)]
+    def texts() -> np.ndarray:
+        prompts = [prompt_of(gpt, seed=seed) for seed in range(3)]
+        return np.array([written(gpt, prompt, NEW, 0, 0, piece) for prompt in prompts], dtype=float)
 
-    before = texts()
-    with loud_weights(gpt, lambda: gpt.logits(prompt_of(gpt))) as changed:
-        if changed and texts() != before:
+    with loud_weights(gpt, texts) as changed:
+        if changed:
             yield
             return
     yield
@@ -45,58 +46,54 @@ def warm(gpt: GPT) -> float:
     return max(1e-3, half(gpt.logits(prompt_of(gpt, gpt.context_length))[-1]))
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A new id at temperature 0, and the text after which it came."""
-
-    text: tuple[int, ...]
-    new: int
-
-    def fits(self, gpt: GPT, start: int, stop: int | None = None) -> bool:
-        """Returns whether it is the likeliest after a part of the text; none is if the model cannot read that part."""
-        part = self.text[slice(start, stop)]
-        try:
-            return bool(part) and is_likeliest(gpt.logits(np.array(part))[-1], self.new)
-        except (Wrong, IndexError):
-            return False
-
-
-def choices(gpt: GPT, n: int, piece: str = "generate", prompts: int = PROMPTS) -> list[Choice]:
+def choices(gpt: GPT, n: int, prompts: int = PROMPTS) -> list[Choice]:
     """Returns the new ids at temperature 0 after prompts of n ids, with the texts before them."""
-    found = []
+    chosen = []
     for seed in range(prompts):
         text = prompt_of(gpt, n, seed).tolist()
-        for one in written(gpt, np.array(text), NEW, 0, 0, piece):
-            found.append(Choice(tuple(text), one))
-            text.append(one)
-    return found
+        for new in written(gpt, np.array(text), NEW, 0, 0):
+            chosen.append((list(text), new))
+            text.append(new)
+    return chosen
 
 
-def told_if_misread(gpt: GPT, mistakes: dict[str, str], piece: str = "generate") -> None:
-    """Raises `Told` if a text that is longer than the context is not read from its last `context_length` ids.
+def told_if_misread(gpt: GPT, chosen: list[Choice], message: str) -> None:
+    """Raises `Told` if the new ids are not the likeliest after their texts, or after the last `context_length` ids.
 
     Args:
         gpt: the reader's design, with weights at which this shows.
-        mistakes: what to tell if it reads too few, too many ("short", "beyond"), or not the end ("other").
-        piece: which writes.
+        chosen: new ids, and the texts before them.
+        message: what is told, with the length of the first text that is misread in the place of "{}".
     """
     context = gpt.context_length
-    found = choices(gpt, context - 1, piece)
-    wrong = [one for one in found if not is_likeliest(end_of(gpt, list(one.text)), one.new)]
-    if not wrong:
-        return
-    at = wrong[0]
-    message = f"after a text of {len(at.text)} ids, `{piece}` writes {at.new}, which is not what `logits` of the last "
-    message += f"{context} predicts."
-    longest = max(len(one.text) for one in found)
-    for n in [*range(context - 1, 0, -1), *range(context + 1, longest + 1)]:
-        if all(one.fits(gpt, -n) for one in found):
-            raise Told(
-                f"{message} It seems to read the last {n}.", mistakes["short" if n < context else "beyond"]
+
+    def explains(start: int | None, stop: int | None) -> bool:
+        try:
+            return all(
+                text[start:stop] and is_likeliest(gpt.logits(np.array(text[start:stop]))[-1], new)
+                for text, new in chosen
             )
-    if all(one.fits(gpt, 0, context) for one in found):
-        raise Told(f"{message} It seems to read the first {context}.", mistakes["other"])
-    raise Told(message, mistakes["other"])
+        except (Wrong, IndexError):  # this model cannot read so much
+            return False
+
+    misread = [
+        text for text, new in chosen if not is_likeliest(gpt.logits(np.array(text[-context:]))[-1], new)
+    ]
+    if not misread:
+        return
+    message = message.format(len(misread[0]))
+    longest = max(len(text) for text, _ in chosen)
+    shortest = min(len(text) for text, _ in chosen)
+    for mistake, start, stop in (
+        ("first-row", None, 1), ("first-row", None, -1), ("new-not-read", None, shortest), ("context-full", 0, context),
+    ):  # fmt: skip
+        if (mistake != "context-full" or longest > context) and explains(start, stop):
+            raise Told(message, mistake)
+    for n in range(1, longest + 1):
+        if n != context and explains(-n, None):
+            mistake = "window-short" if n < context else "window-beyond"
+            raise Told(f"{message} It seems to read the last {n}.", mistake)
+    raise Told(message, "not-greedy")
 
 
 def drawn(gpt: GPT, prompt: np.ndarray, temperature: float, seeds: range) -> np.ndarray:
@@ -119,48 +116,25 @@ def fits(ids: np.ndarray, p: np.ndarray, sigmas: float = 4.0) -> bool:
     return bool(often and several and abs(log_p[ids].mean() - mean) < luck * spread + 0.02)
 
 
-def of_mistakes(gpt: GPT, prompt: np.ndarray, temperature: float) -> dict[str, np.ndarray]:
-    """Returns from which probabilities the next id is drawn, if a mistake is made; "" is right."""
-    logits = gpt.logits(prompt)
-    want = softmax(logits[-1] / temperature)
-    most = np.maximum.accumulate(np.append(0, want))
-    return {
-        "": want,
-        "first-row": softmax(logits[0] / temperature),
-        "reads-only-new": softmax(gpt.logits(prompt[-1:])[-1] / temperature),
-        "drawn-next": np.roll(want, 1),
-        "drawn-previous": np.roll(want, -1),
-        "drawn-sorted": np.sort(want)[::-1],
-        "drawn-sorted/rising": np.sort(want),
-        "not-cumulated": np.diff(most) + (1 - want.max()) * (np.arange(len(want)) == 0),
-    }
-
-
 def told_if_cut_off(gpt: GPT, prompt: np.ndarray, message: str = "") -> None:
     """Checks that even the least likely ids can be drawn. Right draws fail this once in a million times.
 
     Where all V ids are equally likely, one of the m least likely comes in N draws, except once in (1 − m/V)^-N times.
     With few ids it is drawn until each of them has come.
     """
-    V = gpt.vocab_size
-    order = np.argsort(np.argsort(-gpt.logits(prompt)[-1]))  # 0 is the likeliest
-    few = V <= 100
-    most = math.ceil(V * (math.log(V) + LUCK)) if few else 300
-    came: set[int] = set()
-    n = 0
-    while n < most and len(came) < V:
-        step = min(50, most - n)
-        came.update(drawn(gpt, prompt, IMMENSE, range(n, n + step)).tolist())
-        n += step
-        if not few and max(order[list(came)]) >= V * math.exp(-LUCK / n):
+    V, came = gpt.vocab_size, set[int]()
+    most = math.ceil(V * (math.log(V) + LUCK)) if V <= FEW else 300
+    for n in range(0, most, 50):
+        came.update(drawn(gpt, prompt, IMMENSE, range(n, n + 50)).tolist())
+        if len(came) == V:
             return
-    missing = sorted(set(range(V)) - came, key=lambda id: int(order[id]))
-    if not missing:
+    likeliest_first = np.argsort(-gpt.logits(prompt)[-1], kind="stable").tolist()
+    last = max(i for i, one in enumerate(likeliest_first) if one in came)
+    if V > FEW and V - 1 - last <= V * LUCK / most:
         return
-    if not few:
-        missing = [id for id in missing if order[id] > max(order[list(came)])]
+    missing = [one for one in likeliest_first if one not in came]
     which = f"{len(missing)} ids never came, such as {missing[-1]}"
-    if all(order[id] >= V - len(missing) for id in missing):
+    if last < len(came):
         which += " (they are those that your model finds least likely)"
-    said = f"in {n} draws at a temperature that makes all {V} ids equally likely, {which}."
+    said = f"in {most} draws at a temperature that makes all {V} ids equally likely, {which}."
     raise Told(f"{message} {said[0].upper() + said[1:]}" if message else said, "cut-off")

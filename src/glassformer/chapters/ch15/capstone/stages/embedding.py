@@ -14,13 +14,11 @@ embedding = Stage("embedding")
 @embedding.check("a row of D numbers for each id")
 def _(gpt: GPT) -> None:
     ids = np.array([3, 1, 4, 1, 5, 0, 2]) % gpt.vocab_size
-    found = gpt.array("embed", ids, axes="T D", what="`embed` of 7 ids")
-    if found.shape[0] != len(ids):
-        message = f"`embed` of 7 ids should have shape (7, D); yours has shape {found.shape}"
-        if found.shape[1] == len(ids):
-            raise Told(f"{message}, which looks transposed.", "axes-swapped")
-        raise Wrong(f"{message}.")
-    if not np.isfinite(found).all():
+    rows = gpt.array("embed", ids, axes="T D", what="`embed` of 7 ids")
+    if len(rows) != len(ids):
+        message = f"`embed` of 7 ids should have shape (7, D); yours has shape {rows.shape}."
+        raise Told(message, "axes-swapped") if rows.shape[1] == len(ids) else Wrong(message)
+    if not np.isfinite(rows).all():
         raise Wrong("`embed` of 7 ids contains NaN or infinity.")
 
 

@@ -6,25 +6,17 @@ from glassformer.exercises.expect import Wrong
 
 from ..adapter import GPT, Told
 from ..measures.comparing import steady
-from ..measures.texts import IMMENSE, LONG, half, is_likeliest, prompt_of, softmax, written
-from ..measures.writing import (
-    Choice,
-    choices,
-    drawn,
-    fits,
-    loud,
-    of_mistakes,
-    told_if_cut_off,
-    told_if_misread,
-)
+from ..measures.formula import softmax
+from ..measures.texts import IMMENSE, LONG, PROMPT, half, prompt_of, written
+from ..measures.writing import choices, drawn, fits, loud, told_if_cut_off, told_if_misread
 from .stage import Stage
 
 generation = Stage("generation")
 
 DRAWS, MORE = 80, 400  # of one id; more if these leave a doubt of so many standard deviations
 DOUBT = 2.0
+APART = 0.4  # between two distributions that draws can tell apart
 FEW = 200  # ids: with more, not every one can be waited for
-WINDOWS = {"short": "window-short", "beyond": "window-beyond", "other": "context-full"}
 
 
 @generation.check("n more ids follow the prompt")
@@ -37,46 +29,15 @@ def _(gpt: GPT) -> None:
 @generation.check("at temperature 0 it always takes the likeliest id")
 def _(gpt: GPT) -> None:
     try:
-        found = choices(gpt, len(prompt_of(gpt)))
+        chosen = choices(gpt, PROMPT)
     except Wrong as wrong:
         if wrong.__cause__ is None:  # it has returned something
             raise
         raise Told(f"{str(wrong).rstrip('.')}.", "divides-by-zero") from wrong
-    for one in found:
-        if not one.fits(gpt, 0):
-            best = int(gpt.logits(np.array(one.text))[-1].argmax())
-            message = f"after {len(one.text)} ids it writes {one.new}; according to `logits`, {best} is the likeliest."
-            _greedy_otherwise(gpt, found, message)
+    message = "after {} ids it does not write the likeliest id, according to `logits`."
+    told_if_misread(gpt, chosen, message)
     with loud(gpt, "generate"):  # what it reads shows where the likeliest id depends on it
-        found = choices(gpt, len(prompt_of(gpt)), prompts=4)
-        wrong = [one for one in found if not one.fits(gpt, 0)]
-        if wrong:
-            message = (
-                f"with other weights, after {len(wrong[0].text)} ids, it does not write the likeliest id."
-            )
-            _greedy_otherwise(gpt, found, message)
-
-
-def _greedy_otherwise(gpt: GPT, found: list[Choice], message: str) -> None:
-    """Raises `Told` about ids that are not the likeliest after the whole text, but perhaps after something else."""
-
-    def row(one: Choice, at: int, ids: tuple[int, ...] | None = None) -> bool:
-        return is_likeliest(gpt.logits(np.array(ids or one.text))[at], one.new)
-
-    P = len(prompt_of(gpt))
-    for mistake, explains in (
-        ("reads-only-new", lambda one: one.fits(gpt, -1)),
-        ("first-row", lambda one: row(one, 0)),
-        ("first-row", lambda one: row(one, -2)),
-        ("new-not-read", lambda one: one.fits(gpt, 0, P)),
-        ("reads-backwards", lambda one: row(one, -1, one.text[::-1])),
-    ):
-        if all(map(explains, found)):
-            raise Told(message, mistake)
-    for n in range(2, len(found[-1].text)):
-        if all(one.fits(gpt, -n) for one in found):
-            raise Told(f"{message} It seems to read only the last {n} ids.", "window-short")
-    raise Told(message, "not-greedy")
+        told_if_misread(gpt, choices(gpt, PROMPT, 4), f"with other weights, {message}")
 
 
 @generation.check("the same seed writes the same text, and different seeds write different texts")
@@ -99,41 +60,36 @@ def _(gpt: GPT) -> None:
     logits = gpt.logits(prompt)[-1]
     low = half(logits)
     for temperature in (low, 2 * low):
-        ids = drawn(gpt, prompt, temperature, range(DRAWS))
-        others = of_mistakes(gpt, prompt, temperature)
-        want = others.pop("")
+        ids, want = drawn(gpt, prompt, temperature, range(DRAWS)), softmax(logits / temperature)
         if fits(ids, want, DOUBT):
             continue
         ids = np.concatenate([ids, drawn(gpt, prompt, temperature, range(DRAWS, MORE))])
-        if fits(ids, want):
-            continue
-        best = int(want.argmax())
-        message = f"at temperature {temperature:.3g} id {best} should come {want[best]:.0%} of the time; in "
-        message += f"{len(ids)} draws it came {np.mean(ids == best):.0%}."
-        for mistake, p in others.items():
-            if fits(ids, p) and np.abs(p - want).sum() > 0.4:
-                raise Told(message, mistake.partition("/")[0])
-        _another_temperature(gpt, prompt, temperature, ids, message)
+        if not fits(ids, want):
+            _tell_how_drawn(gpt, prompt, temperature, ids)
 
 
-def _another_temperature(
-    gpt: GPT, prompt: np.ndarray, temperature: float, ids: np.ndarray, message: str
-) -> None:
-    """Raises `Told` about draws that do not fit: some ids never come, or the temperature is used in another way."""
+def _tell_how_drawn(gpt: GPT, prompt: np.ndarray, temperature: float, ids: np.ndarray) -> None:
+    """Raises `Told` about draws that do not fit: what they are drawn from, as far as that is known."""
     logits = gpt.logits(prompt)[-1]
-    plain, low = softmax(logits), half(logits)
-    flat = drawn(gpt, prompt, IMMENSE, range(DRAWS))
-    # What is drawn where all ids are equally likely shows what is cut off; but not if the temperature is not used.
-    if len(set(flat.tolist())) > 1 and not (plain.max() > 3 / gpt.vocab_size and fits(flat, plain)):
-        told_if_cut_off(gpt, prompt, message)
-    # A wrong use of the temperature shows best where the likeliest id would then come half of the time.
+    want, plain, low = softmax(logits / temperature), softmax(logits), half(logits)
+    best = int(want.argmax())
+    message = f"at temperature {temperature:.3g} id {best} should come {want[best]:.0%} of the time; in "
+    message += f"{len(ids)} draws it came {np.mean(ids == best):.0%}."
+    # What is drawn at each temperature, and at another one, where the likeliest id would then come half of the time
     for mistake, other, used in (
+        ("drawn-sorted", 2 * low, lambda temperature: np.sort(softmax(logits / temperature))[::-1]),
+        ("drawn-sorted", 2 * low, lambda temperature: np.sort(softmax(logits / temperature))),
         ("temperature-times", 1 / low, lambda temperature: softmax(logits * temperature)),
         ("temperature-after", half(plain), lambda temperature: softmax(plain / temperature)),
+        ("temperature-ignored", low / 2, lambda temperature: plain),
     ):
-        if fits(ids, used(temperature)) and fits(drawn(gpt, prompt, other, range(MORE)), used(other)):
+        p = used(temperature)
+        if np.abs(p - want).sum() < APART or not fits(ids, p):
+            continue
+        if fits(drawn(gpt, prompt, other, range(MORE)), used(other)):
             raise Told(message, mistake)
-    raise Told(message, "temperature-ignored" if fits(ids, plain) else "drawn-otherwise")
+    told_if_cut_off(gpt, prompt, message)
+    raise Told(message, "drawn-otherwise")
 
 
 @generation.check("each draw has a random number of its own")
@@ -141,9 +97,8 @@ def _(gpt: GPT) -> None:
     # At an immense temperature all ids are equally likely, so each draw shows the random number itself.
     repeats = [len(set(written(gpt, prompt_of(gpt), 8, IMMENSE, seed))) for seed in range(3)]
     if gpt.vocab_size > 20 and max(repeats) <= 2:
-        raise Told(
-            "although all ids are equally likely, it writes one of them again and again.", "seed-each-step"
-        )
+        message = "although all ids are equally likely, it writes one of them again and again."
+        raise Told(message, "seed-each-step")
 
 
 @generation.check("every id can come")
@@ -158,12 +113,13 @@ def _(gpt: GPT) -> None:
         written(gpt, prompt_of(gpt, context - 1), 4, 0, 0)
     except Wrong as wrong:
         message = (
-            f"`generate` works while the text fits into the context of {context} ids, but not later: {wrong}"
+            f"`generate` works while a text fits into the context of {context} ids, but not later: {wrong}"
         )
         raise Told(message, "context-error") from wrong
     if context <= LONG:
         with loud(gpt, "generate"):
-            told_if_misread(gpt, WINDOWS)
+            message = f"after {{}} ids, it does not write what `logits` of the last {context} predicts."
+            told_if_misread(gpt, choices(gpt, context - 1), message)
     if gpt.vocab_size <= FEW:  # an id at which it stops comes among many draws of all ids
         written(gpt, prompt_of(gpt), 2 * gpt.vocab_size, IMMENSE, 0)
 

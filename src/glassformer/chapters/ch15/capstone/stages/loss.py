@@ -2,19 +2,18 @@
 
 import math
 import re
+from collections.abc import Collection
 
 import numpy as np
 
 from glassformer.exercises.expect import Wrong
 
 from ..adapter import GPT, NotLookedAt, Told, in_place
-from ..diagnosis.backward import block_of, where_it_begins
 from ..diagnosis.engine import Suspect, tell
 from ..diagnosis.losses import of_losses
 from ..measures.comparing import close, steady
-from ..measures.gradients import Texts, gradients_of, measured, measured_loudly, of_another_name
-from ..measures.slopes import Slope
-from ..measures.texts import asked, log_softmax
+from ..measures.gradients import Slope, gradients_of, slopes_of
+from ..measures.texts import asked, cross_entropy
 from ..measures.trained import to_train
 from .stage import Stage
 
@@ -26,54 +25,44 @@ FACTOR = 0.02  # relative: how far two ratios of the same factor may be apart
 
 @loss.check("it is one number, and not below 0")
 def _(gpt: GPT) -> None:
-    found = gpt.number("loss", *asked(gpt))
-    if not math.isfinite(found):
-        raise Wrong(f"`loss` is {found}.")
-    if found < 0:
-        raise Told(f"`loss` is {found:.4f}.", "sign")
+    number = gpt.number("loss", *asked(gpt))
+    if not math.isfinite(number):
+        raise Wrong(f"`loss` is {number}.")
+    if number < 0:
+        raise Told(f"`loss` is {number:.4f}.", "sign")
 
 
 @loss.check("it is the average of −ln p over the right ids")
 def _(gpt: GPT) -> None:
-    found, right, tables = [], [], []
-    for T, seed in ((12, 4), (5, 6)):
-        ids, targets = asked(gpt, T, seed)
-        targets[1], targets[3], ids[2], ids[4] = 0, gpt.vocab_size - 1, 0, gpt.vocab_size - 1
-        logits = gpt.logits(ids)
-        found.append(gpt.number("loss", ids, targets))
-        right.append(-log_softmax(logits)[np.arange(T), targets].mean())
-        tables.append(of_losses(logits, ids, targets, gpt.context_length))
-    wrong = [i for i in (0, 1) if not close(found[i], right[i], 1e-5)]
-    if not wrong:
-        return
-    [i, *_] = wrong
-    message = f"`loss` of {(12, 5)[i]} ids is {found[i]:.5f}. According to `logits`, the average of −ln p is "
-    message += f"{right[i]:.5f}."
-    steady(gpt, ids)
-    # One text alone may agree with a mistake by chance.
-    both = (Suspect(one.mistake, np.array([one.value, its.value])) for one, its in zip(*tables, strict=True))
-    tell(np.array(found), message, both, 1e-5)
-    _of_several_texts(gpt, message)
-
-
-def _of_several_texts(gpt: GPT, message: str) -> None:
-    """Raises `Told` if several losses are the right ones times a number, or have nothing to do with the targets."""
-    found, right, other = [], [], []
+    losses, right, other, tables = [], [], [], []
     for T, seed in ((12, 4), (5, 6), (16, 7), (1, 9)):
         ids, targets = asked(gpt, T, seed)
-        found.append(gpt.number("loss", ids, targets))
+        if T > 4:
+            targets[1], targets[3], ids[2], ids[4] = 0, gpt.vocab_size - 1, 0, gpt.vocab_size - 1
+        logits = gpt.logits(ids)
+        losses.append(gpt.number("loss", ids, targets))
         other.append(gpt.number("loss", ids, (targets + 1) % gpt.vocab_size))
-        right.append(-log_softmax(gpt.logits(ids))[np.arange(T), targets].mean())
-    if close(found, other, 1e-9):
+        right.append(cross_entropy(logits, targets))
+        if T > 1:
+            tables.append(of_losses(logits, ids, targets, gpt.context_length))
+    wrong = [i for i, (one, its) in enumerate(zip(losses, right, strict=True)) if not close(one, its, 1e-5)]
+    if not wrong:
+        return
+    i = wrong[0]
+    message = f"`loss` of {(12, 5, 16, 1)[i]} ids is {losses[i]:.5f}. According to `logits`, the average of −ln p is "
+    message += f"{right[i]:.5f}."
+    steady(gpt, asked(gpt)[0])
+    # One text alone may agree with a mistake by chance.
+    rows = (Suspect(row[0].mistake, [one.value for one in row]) for row in zip(*tables, strict=True))
+    tell(np.array(losses[:3]), message, rows, 1e-5)
+    if close(losses, other, 1e-9):
         raise Told(f"{message} With other targets it is the same.", "loss-without-targets")
-    ratios = np.array(found) / right
+    ratios = np.array(losses) / right
     if np.ptp(ratios) < 1e-4 * abs(ratios[0]):
-        raise Told(
-            f"{message} For several texts, yours is always {ratios[0]:.4g} times the average.", "loss-times"
-        )
-    one = "right" if close(found[-1], right[-1], 1e-5) else f"{found[-1]:.5f}, and should be {right[-1]:.5f}"
+        raise Told(f"{message} Yours is always {ratios[0]:.4g} times the average.", "loss-times")
+    single = "right" if 3 not in wrong else f"{losses[3]:.5f}, and should be {right[3]:.5f}"
     raise Wrong(
-        f"{message} For a text of one id it is {one}. The usual causes are targets that are cut off, shifted or "
+        f"{message} For a text of one id it is {single}. The usual causes are targets that are cut off, shifted or "
         "weighted (such as with `ignore_index`), a logarithm that is taken after the average, every row asked for all "
         "targets, logits that are changed before the softmax, and something else that is added."
     )
@@ -97,77 +86,77 @@ def _(gpt: GPT) -> None:
         raise NotLookedAt("your adapter has no `gradients`")
     ids, targets = asked(gpt, 8)
     ids[3] = ids[0]  # one id twice: both add to the gradient of its row
-    texts = Texts(gpt, ids, targets)
     weights = {name: in_place(one) for name, one in gpt.arrays("weights").items()}
     weights = {name: one for name, one in weights.items() if one is not None and one.size}
-    found, again = gradients_of(texts), gradients_of(texts)
-    for name, one in found.items():
+    gradients, again = (gradients_of(gpt, ids, targets) for _ in range(2))
+    for name, one in gradients.items():
         if name in again and not close(again[name], one):
-            raise Told(
-                f"`gradients` was called twice and gave two results for `{name}`.", "gradients-pile-up"
-            )
-    if texts.loss() != texts.loss():
+            message = f"`gradients` was called twice and gave two results for `{name}`."
+            raise Told(message, "gradients-pile-up")
+        if name in weights and one.shape != weights[name].shape:
+            said = f"the gradient of `{name}` should have its shape, {weights[name].shape}"
+            raise Wrong(f"{said}; yours has {one.shape}.")
+    if gpt.number("loss", ids, targets) != gpt.number("loss", ids, targets):
         raise NotLookedAt("the loss of the same ids is not always the same")
-    names, trained = list(weights), to_train(gpt)
-    if len(names) > MATRICES:
-        names = [names[i] for i in np.linspace(0, len(names) - 1, MATRICES).astype(int)]
-    seen: dict[str, Slope] = {}
-    for name in names:
-        gradient = found.get(name)
-        if gradient is not None and gradient.shape != weights[name].shape:
-            raise Wrong(
-                f"the gradient of `{name}` should have its shape, {weights[name].shape}; yours has {gradient.shape}."
-            )
-        if gradient is None and (of_another_name(weights, name, found) or name not in trained):
-            continue
-        seen[name] = measured(texts, weights[name], gradient)
-        if gradient is None and seen[name].wrong:
-            raise Told(f"`{name}` is not among `gradients`.", "no-gradient")
-    measured_loudly(texts, seen, found, weights)
-    wrong = [name for name, one in seen.items() if one.wrong]
-    if not wrong and not any(one.agrees for one in seen.values()):
-        raise NotLookedAt("the arrays that `weights` returns cannot be changed from outside")
-    if wrong and all(one.found == 0 for one in seen.values()):
-        raise Told(
-            "the arrays that `weights` returned were changed, and the loss did not change.", "weights-copied"
-        )
+    # A weight that is tied to another has its gradient under the other's name.
+    tied = {
+        name
+        for name, one in weights.items()
+        if name not in gradients
+        and any(np.shares_memory(one, weights[other]) for other in gradients.keys() & weights)
+    }
+    names = [name for name in weights if name in gradients or (name in to_train(gpt) and name not in tied)]
+    some = np.linspace(0, len(names) - 1, min(len(names), MATRICES)).astype(int)
+    slopes = slopes_of(gpt, ids, targets, {names[i]: weights[names[i]] for i in some})
+    wrong = [name for name, one in slopes.items() if one.wrong]
+    if wrong and all(one.measured == 0 for one in slopes.values()):
+        message = "the arrays that `weights` returned were changed, and the loss did not change."
+        raise Told(message, "weights-copied")
     if wrong:
-        _tell(texts, seen, wrong, weights, found)
+        _tell_where(slopes, wrong, len(ids))
+    if not any(one.agrees for one in slopes.values()):
+        raise NotLookedAt("the arrays that `weights` returns cannot be changed from outside")
 
 
-def _tell(texts: Texts, seen: dict[str, Slope], wrong: list[str], weights, found) -> None:  # noqa: ANN001
+def _tell_where(slopes: dict[str, Slope], wrong: list[str], n: int) -> None:
     """Raises `Told` about gradients that are wrong: all by one factor, or those that one line computes."""
-    V, n = texts.gpt.vocab_size, len(texts.ids)
-    others = [name for name in wrong if len(weights[name]) != V]
-    name = max(others or wrong, key=block_of)  # the nearest to the loss
-    one = seen[name]
-    message = (
-        f"`{name}`: along one direction the loss has a slope of {one.found:.4g}, and your gradient predicts "
-    )
+    right = [name for name, one in slopes.items() if one.agrees]
+    name = max(wrong, key=_block_of)  # the nearest to the loss
+    one = slopes[name]
+    message = f"`{name}`: along one direction the loss has a slope of {one.measured:.4g}, and your gradient predicts "
     message += f"{one.predicted:.4g}."
-    if not found[name].any() and not one.predicted:
+    if one.predicted == 0:
         raise Told(message, "no-gradient")
-    ratios = np.array([seen[name].predicted / seen[name].found for name in wrong if seen[name].found])
-    right = [name for name, one in seen.items() if one.agrees and not one.flat]
-    if not right and len(wrong) > 1 and np.ptp(ratios) < FACTOR * abs(ratios[0]):
+    ratios = np.array(
+        [slopes[name].predicted / slopes[name].measured for name in wrong if slopes[name].measured]
+    )
+    if not right and len(ratios) > 1 and np.ptp(ratios) < FACTOR * abs(ratios[0]):
         message += f" Every gradient is {ratios[0]:.4g} times the slope, and the text has {n} ids."
-        raise Told(message, "gradient-summed" if abs(ratios[0] - n) < FACTOR * n else "gradient-times")
+        raise Told(message, "gradient-times")
     if not right and len(wrong) > 2:
         raise Told(f"{message} No other gradient agrees, either.", "gradient-of-logits")
-    if not others:  # the table itself is to blame only if all others are right
-        twice, (ids, times) = np.zeros(weights[name].shape, bool), np.unique(texts.ids, return_counts=True)
-        twice[ids[times > 1]] = True
-        gradient = gradients_of(texts).get(name)
-        rows = [measured(texts, weights[name], gradient, where) for where in (twice, ~twice)]
-        if rows[0].wrong and (rows[1].agrees or rows[1].flat):
-            where = (
-                f"in the row of id {texts.ids[0]}, which occurs twice in the text, and right in the others."
-            )
-            raise Told(f"`{name}`: the gradient is wrong {where}", "id-twice")
-    agree = [other for other, its in seen.items() if its.agrees]
-    of_one = len({re.sub(r"\d+", "", other) for other in wrong}) == 1 and len(agree) > len(wrong)
-    mistake = "gradient-of-one" if of_one else "gradient"
-    raise Told(f"{message} {where_it_begins(wrong, agree)}", mistake)
+    of_one = len({re.sub(r"\d+", "", name) for name in wrong}) == 1 and len(right) > len(wrong)
+    raise Told(f"{message} {where_it_begins(wrong, right)}", "gradient-of-one" if of_one else "gradient")
+
+
+def _block_of(name: str) -> int:
+    """Returns the number of a weight's block; −1 if it belongs to none."""
+    found = re.search(r"(?<![a-z0-9])\d+|(?<=[a-z_])\d+(?=[._])", name.lower())
+    return int(found[0]) if found else -1
+
+
+def where_it_begins(wrong: Collection[str], right: Collection[str]) -> str:
+    """Returns which gradients are wrong where the backward pass goes wrong first, and which are right there."""
+    last = max(map(_block_of, wrong))
+    bad, good = ([one for one in some if _block_of(one) == last] for some in (wrong, right))
+    where = f" in block {last}, the last block that has any" if last >= 0 else ""
+    said = f"Wrong{where}: {_listed(bad)}."
+    return f"{said} Right there: {_listed(good)}." if good else said
+
+
+def _listed(names: Collection[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in sorted(names)[:9])
+    return shown if len(names) <= 9 else f"{shown} and {len(names) - 9} more"
 
 
 loss.your_own_code("loss", lambda gpt: gpt.number("loss", *asked(gpt)))

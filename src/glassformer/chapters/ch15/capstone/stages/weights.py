@@ -1,6 +1,5 @@
 """The stages *weights* and *shipped*: weights that others trained, and the reader's own, run in the reader's code."""
 
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -36,11 +35,13 @@ Run = Callable[[np.ndarray], np.ndarray]
 
 def _loads(gpt: GPT, its: Mapping[str, Any], config: dict[str, Any]) -> Run | None:
     """Returns the reader's function from ids to logits; None if `load` does not read this kind."""
-    arrays = {
-        name: np.array(as_numbers(one, f"the weight `{name}`"), np.float64) for name, one in its.items()
-    }
+    arrays = {name: np.array(as_numbers(w, f"the weight `{name}`"), np.float64) for name, w in its.items()}
+    if gpt.tensors:
+        import torch
+
+        arrays = {name: torch.from_numpy(w.astype(np.float32)) for name, w in arrays.items()}
     try:
-        loaded = gpt.call("load", _dressed(arrays, gpt.tensors), config)
+        loaded = gpt.call("load", arrays, config)
     except NotAttempted:  # or it raised NotImplementedError: it does not read this kind
         return None
     except Wrong as wrong:
@@ -48,72 +49,33 @@ def _loads(gpt: GPT, its: Mapping[str, Any], config: dict[str, Any]) -> Run | No
             return None
         if wrong.__cause__ is None:
             raise
-        raise Wrong(f"{wrong}{_other_containers(gpt, arrays, config)}") from wrong.__cause__
+        given = "With `tensors = True`, the weights are torch" if gpt.tensors else "The weights are NumPy"
+        raise Wrong(f"{wrong}. {given} {'tensors' if gpt.tensors else 'arrays'}.") from wrong.__cause__
     run = loaded if callable(loaded) else getattr(loaded, "logits", None)
     if not callable(run):
         raise Wrong("`load` should return a function from ids to logits, or an object with `logits`.")
-    V = config["vocab_size"]
-    one = GPT({"load": run, "tensors": gpt.tensors, "batched": gpt.batched}, gpt.running)
-
-    def logits(ids: np.ndarray) -> np.ndarray:
-        found = one.array("load", ids, axes="T V", what=f"what `load` returned, of {len(ids)} ids,")
-        if found.shape == (1, V) and len(ids) > 1:
-            raise Told(
-                f"what `load` returned turns {len(ids)} ids into shape (1, {V}), not ({len(ids)}, {V}).",
-                "last-only",
-            )
-        if found.shape != (len(ids), V):
-            raise Wrong(
-                f"what `load` returned should turn {len(ids)} id{'s' * (len(ids) > 1)} into logits of shape "
-                f"(T, V) = ({len(ids)}, {V}); yours have shape {found.shape}."
-            )
-        if np.isnan(found[0]).all():
-            raise Told(f"what `load` returned has nan in row 0 of {len(ids)}.", "mask-of-self")
-        return found
-
-    return logits
+    flags = {"tensors": gpt.tensors, "batched": gpt.batched, "vocab_size": config["vocab_size"]}
+    model = GPT({"load": run, **flags}, gpt.running)
+    return lambda ids: model.logits(ids, "load", "what `load` returned,")
 
 
-def _dressed(arrays: Mapping[str, np.ndarray], tensors: bool) -> dict[str, Any]:
-    if not tensors:
-        return dict(arrays)
-    import torch
-
-    return {name: torch.from_numpy(one.astype(np.float32)) for name, one in arrays.items()}
-
-
-def _other_containers(gpt: GPT, arrays: Mapping[str, np.ndarray], config: dict[str, Any]) -> str:
-    """Returns what to tell if `load`, which raised an error, takes arrays instead of tensors, or tensors of arrays."""
-    if not gpt.tensors and "torch" not in sys.modules:
-        return ""
-    try:
-        GPT({"load": gpt.piece("load")}, gpt.running).call("load", _dressed(arrays, not gpt.tensors), config)
-    except NotAttempted:
-        pass  # these it takes, though not this kind
-    except Wrong as wrong:
-        if not isinstance(wrong.__cause__, NotImplementedError):
-            return ""  # it raised an error with these, too
-    if gpt.tensors:
-        return ". With `tensors = True`, the weights are torch tensors and not arrays."
-    return ". Without `tensors = True`, the weights are NumPy arrays and not tensors."
-
-
-def _loaded(gpt: GPT, model: scratch.Transformer, kind: str) -> Run | None:
+def _loaded(gpt: GPT, kind: str, model: scratch.Transformer | None = None) -> Run | None:
+    model = model or made(kind)
     return _loads(gpt, model.named_parameters(), fields(model, kind))
 
 
 def _run_of(gpt: GPT, kind: str, model: scratch.Transformer | None = None) -> Run:
     """Returns the reader's function from ids to logits, loaded anew with a model of a kind that it takes."""
-    run = _loaded(gpt, model or made(kind), kind)
+    run = _loaded(gpt, kind, model)
     if run is None:
         raise Wrong(f'`load` takes "{kind}" only at times.')
     return run
 
 
-def tried(gpt: GPT) -> None:
+def runs_what_it_loads(gpt: GPT) -> None:
     """Runs `load` once on each kind that it reads."""
     for kind in KINDS:
-        run = _loaded(gpt, made(kind), kind)
+        run = _loaded(gpt, kind)
         if run is not None:
             run(np.arange(8))
 
@@ -126,11 +88,11 @@ def _agree(gpt: GPT, kind: str, model: scratch.Transformer, ids: np.ndarray, whi
         raise Told(f"{which}: the same ids gave two different results.", "dropout-in-evaluation")
     if close(found, want, CLOSE * min(1.0, float(np.abs(want).max()))):
         return
-    message, its = f"{which}: {largest(found, want, 'T V')}", model.named_parameters()
+    message = f"{which}: {largest(found, want, 'T V')}"
     # A single id shows too little of some mistakes to tell them apart.
     asked = ids if len(ids) > 1 else IDS
-    table = (Suspect(one.mistake, partial(logits_with, one, model, asked), one.detail)
-             for one in suspects(model.config, len(asked), its))  # fmt: skip
+    changes = suspects(model.config, len(asked), model.named_parameters())
+    table = (Suspect(one.mistake, partial(logits_with, one, model, asked), one.detail) for one in changes)
     tell(run(asked), message, table)
     factor = float((found * want).sum() / (want * want).sum())
     if factor and close(found / factor, want):
@@ -151,7 +113,7 @@ def _(gpt: GPT) -> None:
     gpt.notes["kinds"], broke = [], {}
     for kind in KINDS:
         try:
-            run = _loaded(gpt, made(kind), kind)
+            run = _loaded(gpt, kind)
             if run is not None:
                 run(IDS)
                 gpt.notes["kinds"].append(kind)
@@ -222,31 +184,28 @@ def _(gpt: GPT) -> None:
 
 def _of_the_same_lines(gpt: GPT, ids: np.ndarray) -> str:
     """Returns how many lines of the reader's own model `load` runs, and remarks on a `load` that runs hardly any."""
-    most = (0.0, "", 0, 0)
     with gpt.running.slowed(WATCHED):
         model = lines_of(lambda: gpt.logits(ids))
-        for kind in gpt.notes["kinds"]:
-            run = _run_of(gpt, kind)
-            loaded = lines_of(lambda run=run: run(np.arange(12)))
-            if loaded:
-                shared = len(loaded & model)
-                most = max(most, (shared / len(loaded), kind, len(loaded), shared))
-    share, kind, lines, shared = most
+        runs = {kind: _run_of(gpt, kind) for kind in gpt.notes["kinds"]}
+        loaded = {kind: lines_of(lambda run=run: run(np.arange(12))) for kind, run in runs.items()}
     said = "your adapter has no `export`, which would hand over your trained weights"
-    if not kind:
+    kind, lines = max(loaded.items(), key=lambda one: len(one[1] & model) / max(1, len(one[1])))
+    if not lines:
         return said
-    if share < SHARED:
-        gpt.remark(remark("other-code", kind=kind, lines=lines, shared=shared))
-    return f'{said}. Of the {lines} lines of yours that `load` runs for "{kind}", {shared} run in your own model, too'
+    shared = len(lines & model)
+    if shared < SHARED * len(lines):
+        gpt.remark(remark("other-code", kind=kind, lines=len(lines), shared=shared))
+    said += f'. Of the {len(lines)} lines of yours that `load` runs for "{kind}", '
+    return f"{said}{shared} run in your own model, too"
 
 
-def _is_own_code(gpt: GPT, model: scratch.Transformer, kind: str, ids: np.ndarray) -> None:
-    its, config = model.named_parameters(), fields(model, kind)
+def _is_own_code(gpt: GPT, kind: str, model: scratch.Transformer) -> None:
+    its, config = model.named_parameters(), fields(model, kind)  # before anything is watched
 
     def run(gpt: GPT) -> None:
         loaded = _loads(gpt, its, config)
         if loaded is not None:
-            loaded(ids)
+            loaded(np.arange(8))
 
     told_if_borrowed(gpt, "load", run)
 
@@ -254,13 +213,13 @@ def _is_own_code(gpt: GPT, model: scratch.Transformer, kind: str, ids: np.ndarra
 @weights.check("it is your own code")
 def _(gpt: GPT) -> None:
     for kind in gpt.notes["kinds"]:
-        _is_own_code(gpt, made(kind), kind, np.arange(8))
+        _is_own_code(gpt, kind, made(kind))
 
 
 @shipped.check("a line of Shakespeare gives the logits of the book's model")
 def _(gpt: GPT) -> None:
     model, tokenizer = the_books()
-    if _loaded(gpt, model, STAR) is None:
+    if _loaded(gpt, STAR, model) is None:
         raise NotAttempted('`load` does not read "shakespeare" yet. It is for the star.')
     _agree(gpt, STAR, model, tokenizer.encode(LINE), "the book's model")
 
@@ -273,5 +232,4 @@ def _(gpt: GPT) -> None:
 
 @shipped.check("it is your own code")
 def _(gpt: GPT) -> None:
-    model, tokenizer = the_books()
-    _is_own_code(gpt, model, STAR, tokenizer.encode(LINE))
+    _is_own_code(gpt, STAR, the_books()[0])
