@@ -94,6 +94,18 @@ def test_one_row_of_an_array():
             expect_row(odd, 1, [3.0, 4.0], "it")
 
 
+def test_a_dictionary_is_compared_name_by_name():
+    want = {"W": [1.0, 2.0], "b": 0.5}
+    expect({"b": np.float64(0.5), "W": [1, 2]}, want, "it")
+    for got, message in (
+        ([1.0], "it should be a dictionary with an array for each name; yours is a list, [1.0]."),
+        ({"W": [1.0, 2.0], "B": 0.5}, "it: there is nothing under 'b'; your names are ['B', 'W']."),
+        (want | {"c": 0.0}, "it: 'c' is none of its names."),
+        ({"W": [1.0, 3.0], "b": 0.5}, "it under 'W' should be [1, 2]; yours is [1, 3]."),
+    ):
+        assert said(got, want, "it") == message
+
+
 REMARK = (
     "Your answer is right to seven digits rather than sixteen: some step uses float32, a rounded constant "
     "or finite differences."
