@@ -18,14 +18,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 NAMES = [
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-    "chrome",
-    "msedge",
-    "microsoft-edge",
-]
+    "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge", "microsoft-edge",
+]  # fmt: skip
 PLACES = [
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
@@ -39,14 +33,9 @@ PLACES = [
 PATIENCE = int(os.environ.get("GLASSFORMER_PATIENCE", "300"))
 # Switch off the browser's own network traffic, so that every request comes from the page.
 FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
 
 
 def candidates() -> Iterator[str | None]:

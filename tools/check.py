@@ -28,22 +28,11 @@ STATIC = {
 # Left to `make test`: tests with a browser, notebooks, transformers, long texts, training, finite differences or
 # endless answers, and tests that run other tests.
 SLOW = [
-    "tests/chapters",
-    "tests/widgets",
-    "tests/site",
-    "tests/lab",
-    "tests/notebooks",
-    "tests/huggingface",
-    "tests/generation",
-    "tests/training",
-    "tests/experiments",
-    "tests/layers/test_gradients.py",
-    "tests/exercises/test_hostile.py",
-    "tests/test_bugs.py",
-    "tests/test_shipped.py",
-    "tests/test_cli.py",
+    "tests/chapters", "tests/widgets", "tests/site", "tests/lab", "tests/notebooks", "tests/huggingface",
+    "tests/generation", "tests/training", "tests/experiments", "tests/layers/test_gradients.py",
+    "tests/exercises/test_hostile.py", "tests/test_bugs.py", "tests/test_shipped.py", "tests/test_cli.py",
     "tests/test_cli_fuzz.py",
-]
+]  # fmt: skip
 UNITS = [PYTHON, "-m", "pytest", "-q", "-n", "2", "tests", *(f"--ignore={path}" for path in SLOW)]
 
 

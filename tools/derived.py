@@ -51,24 +51,10 @@ ROOT = Path(__file__).resolve().parent.parent
 TEXTS = ROOT / "book" / "chapters"
 PLACEHOLDER = re.compile(r"\{\{ +(.+?) +\}\}")
 AFTER_ANOTHER = re.compile(r"\banother\s+\Z")
-WORDS = (
-    *(
-        "no",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-    ),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
-)
+WORDS = [
+    "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
+]  # fmt: skip
 
 
 class UnknownFactError(ValueError):

@@ -19,17 +19,8 @@ VENDOR = ROOT / "book" / "site" / "vendor" / "codemirror"
 BUNDLE, LICENCES = VENDOR / "editor.js", VENDOR / "LICENSE"
 
 HEAD = "// Written by `make editor` from book/editor: CodeMirror 6. Its licences are in the file LICENSE beside it.\n"
-ESBUILD = (
-    "node",
-    str(PACKAGES / "esbuild" / "bin" / "esbuild"),
-    "editor.js",
-    "--bundle",
-    "--minify",
-    "--format=iife",
-    "--target=es2022",
-    "--charset=utf8",
-    "--legal-comments=none",
-)
+OPTIONS = ["--minify", "--format=iife", "--target=es2022", "--charset=utf8", "--legal-comments=none"]
+ESBUILD = ["node", str(PACKAGES / "esbuild" / "bin" / "esbuild"), "editor.js", "--bundle", *OPTIONS]
 
 
 def bundle() -> str:

@@ -23,17 +23,9 @@ class Firefox:
     """One headless window. While it is driven, Firefox leaves out traffic of its own (`remote.prefs.recommended`)."""
 
     def __init__(self, path: str, profile: str | Path) -> None:
-        command = [
-            path,
-            "--headless",
-            "--no-remote",
-            "--profile",
-            str(profile),
-            "--remote-debugging-port",
-            "0",
-        ]
+        options = ["--headless", "--no-remote", "--remote-debugging-port", "0", "--profile", str(profile)]
         self._process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+            [path, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, encoding="utf-8"
         )
         assert self._process.stderr is not None
         address = next(found[0] for line in self._process.stderr if (found := re.search(r"ws://\S+", line)))

@@ -56,23 +56,14 @@ def make(tag: str, folder: Path) -> None:
         raise ValueError(f"{site} is missing: run `make book` first")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "notes.md").write_text(said, encoding="utf-8")
-    wheel = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--no-deps",
-        "--no-build-isolation",
-        "--wheel-dir",
-        str(folder),
-    ]
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
     name = f"glassformer-{tag}-site"
     with tempfile.TemporaryDirectory() as scratch:
         source, shown = Path(scratch) / "source", Path(scratch) / name
         archive = ["git", "archive", "--format=zip", f"--output={scratch}/source.zip", "HEAD"]
         subprocess.run(archive, cwd=ROOT, check=True)
         shutil.unpack_archive(f"{scratch}/source.zip", source)
-        subprocess.run([*wheel, str(source)], check=True)
+        subprocess.run([*pip, "--wheel-dir", str(folder), str(source)], check=True)
         shutil.copytree(site, shown)
         shutil.make_archive(str(folder / name), "zip", scratch, base_dir=name)
 
