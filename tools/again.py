@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glassformer import shipped
+from glassformer.atomic_files import write_whole
 from glassformer.experiments import NAMES, Run, experiment, stored
 from glassformer.experiments.experiment import DIGITS, Found, Settings, rounded
 from tools.experiments import each, versions, words
@@ -136,9 +137,7 @@ def write(every: Iterable[Kind], repeated: dict[str, dict[str, Any]]) -> None:
     """Writes one line per run, in the order of the kinds, and the page."""
     runs = [repeated[kind.key] for kind in every if kind.key in repeated]
     lines = [json.dumps(run, ensure_ascii=False, allow_nan=False) for run in runs]
-    beside = DATA.with_name(f".{DATA.name}.unfinished")
-    beside.write_text("[\n " + ",\n ".join(lines) + "\n]\n", encoding="utf-8")
-    os.replace(beside, DATA)
+    write_whole(DATA, ("[\n " + ",\n ".join(lines) + "\n]\n").encode())
     PAGE.write_text(page(every, repeated), encoding="utf-8")
 
 
@@ -349,6 +348,11 @@ def page(every: Iterable[Kind], repeated: dict[str, dict[str, Any]]) -> str:
         parts += [f"{REMARKS[name]}\n"] if name in REMARKS else []
         parts += _section(those)
     return "\n".join(parts)
+
+
+def page_of(file: Path) -> str:
+    """Returns the page of the repeated runs in a file."""
+    return page(kinds(), read(file))
 
 
 def _summary(name: str, rows: Sequence[Row]) -> str:

@@ -20,6 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from glassformer.atomic_files import write_whole
 from glassformer.experiments import NAMES, Experiment, Run, experiment
 from glassformer.experiments.experiment import Found, Settings, place, rounded
 
@@ -84,9 +85,8 @@ def each(
                 run, seconds = (error, 0.0) if error is not None else done.result()
                 yield waiting[done], run, seconds
         finally:
-            pool.shutdown(
-                cancel_futures=True
-            )  # after an interruption, wait only for the runs that have started
+            # After an interruption, wait only for the runs that have started.
+            pool.shutdown(cancel_futures=True)
 
 
 def _made(measure: Callable[..., Found], settings: Settings) -> tuple[Run, float]:
@@ -120,28 +120,13 @@ def versions() -> dict[str, str]:
 
 def _write(path: Path, one: Experiment, kept: list[Run], made_with: dict[str, str]) -> None:
     """Writes one line per run, in the order of the experiment; `made_with` describes the latest run."""
-    order = {json.dumps(settings): i for i, settings in enumerate(one.runs)}
-    lines = [
-        json.dumps(
-            {n: v for n, v in run._asdict().items() if v is not None}, ensure_ascii=False, allow_nan=False
-        )
-        for run in sorted(kept, key=lambda run: order[json.dumps(run.settings)])
-    ]
-    head = {
-        "experiment": one.name,
-        "question": one.question,
-        "made_with": made_with,
-    }
-    text = (
-        json.dumps(head, ensure_ascii=False, indent=1)[:-2]
-        + ',\n "runs": [\n  '
-        + ",\n  ".join(lines)
-        + "\n ]\n}\n"
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.unfinished")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
+    order = [json.dumps(settings) for settings in one.runs]
+    runs = sorted(kept, key=lambda run: order.index(json.dumps(run.settings)))
+    known = [{name: value for name, value in run._asdict().items() if value is not None} for run in runs]
+    lines = ",\n  ".join(json.dumps(run, ensure_ascii=False, allow_nan=False) for run in known)
+    about = {"experiment": one.name, "question": one.question, "made_with": made_with}
+    start = json.dumps(about, ensure_ascii=False, indent=1).removesuffix("\n}")
+    write_whole(path, f'{start},\n "runs": [\n  {lines}\n ]\n}}\n'.encode())
 
 
 def words(settings: Mapping[str, Any]) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -16,6 +14,7 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as bytes_of
 
 from glassformer import nn, shipped, text
+from glassformer.atomic_files import write_whole
 from glassformer.checkpoints import MODEL, TOKENIZER, checksum_of, model_of, own_checksum_of
 from glassformer.config import ModelConfig
 from glassformer.train import Trainer, initialize
@@ -94,23 +93,6 @@ def keep(one: Made, changes: list[str], place: Path) -> dict[str, Any]:
     }
     content = json.dumps(card | {"checksum": own_checksum_of(card)}, indent=1, ensure_ascii=False)
     files[shipped.CARD] = f"{content}\n".encode()
-    write(place / one.name, files)
+    for name, written in files.items():
+        write_whole(place / one.name / name, written)
     return card
-
-
-def write(folder: Path, files: dict[str, bytes]) -> None:
-    """Puts the files in the folder: afterwards it has either all of them or its previous contents."""
-    new, old = (folder.with_name(f".{kind}-{folder.name}") for kind in ("new", "old"))
-    if old.exists() and not folder.exists():
-        os.replace(old, folder)
-    for left in (new, old):
-        shutil.rmtree(left, ignore_errors=True)
-    new.mkdir(parents=True)
-    for name, content in files.items():
-        (new / name).write_bytes(content)
-    if folder.exists():
-        os.replace(folder, old)
-    os.replace(
-        new, folder
-    )  # after an interruption just before this line, the previous folder still exists under its other name
-    shutil.rmtree(old, ignore_errors=True)
