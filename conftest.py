@@ -1,4 +1,4 @@
-"""Provides what all tests share: a browser, the built site, and a line at the end of the report.
+"""Provides what all tests share: a browser and the built site.
 
 It is above tests/ and notebooks/ because pytest must read it before it collects either, on every worker. So it imports
 at the top only what every test needs: a browser and what builds the site take seconds.
@@ -80,17 +80,3 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
         if type(item).__name__ == "IPyNbCell":  # of nbval
             patch.setenv("TQDM_DISABLE", "1")
         yield
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Reports how many of the notebooks' printed outputs are compared to the last character, if they are compared."""
-    if not config.getoption("nbval", default=False):
-        return
-    from tools.notebooks import ROOT, exactness
-
-    exact, all_cells = exactness(ROOT / "notebooks")
-    if all_cells:
-        terminalreporter.write_line(
-            f"notebooks: {exact} of {all_cells} code cells whose output is more than a picture or a widget "
-            f"are compared exactly ({100 * exact / all_cells:.0f} %)."
-        )

@@ -34,6 +34,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -48,6 +49,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # for `python tools/notebooks.py`, which has only tools/ on its path
 
+from glassformer.atomic_files import write_whole  # noqa: E402
 from tools import bibliography, claims, derived, freshness, mentions  # noqa: E402
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
@@ -295,16 +297,10 @@ def as_stored(notebook: NotebookNode) -> str:
 
 
 def write_atomically(notebook: NotebookNode, path: Path) -> None:
-    """Writes next to the target and renames, so that a crash leaves either the old notebook or the new one."""
-    content = as_stored(notebook)
-    if path.exists() and path.read_bytes() == content.encode():
-        return
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", newline="\n", dir=path.parent, prefix=f".{path.stem}-", delete=False
-    ) as scratch:
-        scratch.write(content)
-    os.chmod(scratch.name, 0o644)
-    os.replace(scratch.name, path)
+    """Writes a notebook's file if it differs; a crash leaves either the old one or the new one."""
+    content = as_stored(notebook).encode()
+    if not (path.exists() and path.read_bytes() == content):
+        write_whole(path, content)
 
 
 def shows_only_pictures(cell: NotebookNode) -> bool:
@@ -337,23 +333,13 @@ MADE = {  # pages that are made, each of what
         "claims.toml",
         lambda file, root: claims.page(file, root / "notebooks", file.parent / "references.bib"),
     ),
-    "pitfalls.md": ("../src/glassformer/bugs/gallery.toml", lambda file, root: pitfalls(file)),
-    "again.md": ("again.json", lambda file, root: again(file)),
+    # Their imports take seconds, so they are done only here.
+    "pitfalls.md": (
+        "../src/glassformer/bugs/gallery.toml",
+        lambda file, root: import_module("tools.pitfalls").page(file),
+    ),
+    "again.md": ("again.json", lambda file, root: import_module("tools.again").page_of(file)),
 }
-
-
-def pitfalls(gallery: Path) -> str:
-    """Writes the page of the gallery. Its imports take seconds, so they are done only here."""
-    from tools import pitfalls
-
-    return pitfalls.page(gallery)
-
-
-def again(came: Path) -> str:
-    """Writes the page of repeated runs. Its imports take seconds, too."""
-    from tools.again import kinds, page, read
-
-    return page(kinds(), read(came))
 
 
 def renew(name: str, root: Path, *, check: bool) -> bool:
