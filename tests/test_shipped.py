@@ -1,7 +1,6 @@
 """Tests the models that come with the book: complete, small, as their cards say, and loaded without PyTorch."""
 
 import copy
-import os
 import re
 import shutil
 import subprocess
@@ -445,14 +444,6 @@ def test_where_an_average_is_kept_it_is_what_comes_with_the_book():
         np.testing.assert_array_equal(weights[name], average.numpy().astype(np.float16))
     last = model.token_embedding.weight.detach().numpy().astype(np.float16)
     assert not np.array_equal(weights["token_embedding.weight"], last)
-
-
-def test_writing_replaces_all_files_at_once(tmp_path):
-    folder = tmp_path / "models" / "one"
-    make.write(folder, {"a": b"1", "b": b"2"})
-    make.write(folder, {"a": b"3", "c": b"4"})
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"a": b"3", "c": b"4"}
-    assert os.listdir(folder.parent) == ["one"]
 
 
 @pytest.mark.parametrize(
