@@ -92,15 +92,3 @@ def test_the_weights_lie_beside_the_pages(site, name):
     assert (folder / f"{name}.bin").read_bytes() == weights(name)
     for script, text in scripts(name, weights(name)).items():
         assert (folder / script).read_text("ascii") == text
-
-
-def test_views_are_drawn_when_they_come_near_and_not_before(watched):
-    arrived = watched(CHAPTER)
-    hosts = f"""() => ({HOSTS})().map((host) =>
-        [host.dataset.state, host.getBoundingClientRect().top / innerHeight])"""
-    states = arrived.page.evaluate(hosts)
-    assert {state for state, _ in states} == {"mounted", "waiting"}
-    for state, screens in states:
-        assert (state == "mounted") == (screens <= 2), f"{state}, {screens:.1f} screens from the top"
-    read_to_the_end(arrived)
-    assert {state for state, _ in arrived.page.evaluate(hosts)} == {"mounted"}

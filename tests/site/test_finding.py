@@ -141,13 +141,6 @@ def test_the_glossary_leads_to_the_chapters(page):
     assert "Chapter 04" in {link.get_text() for link in links}
 
 
-def test_without_a_repository_a_page_promises_neither_binder_nor_a_repository(page):
-    for one in ["notebooks/index", *(f"notebooks/{one.name}" for one in CHAPTERS)]:
-        text = page(one).select_one("article")
-        assert not text.select(".to-jupyterlab")
-        assert not [link for link in text.select("a[href^='https://mybinder.org']")]
-
-
 # In a browser
 
 

@@ -1,6 +1,5 @@
 """Tests the first minute of a stranger: the first page writes by itself, all of it can be seen, and nothing jumps."""
 
-import gzip
 import re
 
 import pytest
@@ -67,22 +66,3 @@ def test_everything_for_the_first_minute_is_above_the_fold(stranger, size):
     for part in PARTS:
         box = article.locator(part).first.bounding_box()
         assert box["y"] + box["height"] <= size["height"], part
-
-
-def test_who_prefers_no_motion_gets_a_button(visit):
-    arrived = visit(PAGE)
-    view = first_view(arrived)
-    expect(view.locator(".gf-live-main")).to_have_text("Start")
-    assert view.locator(".gf-live-written").text_content() == ""
-
-
-def test_a_first_visit_costs_at_most_250_kilobytes_before_the_weights(visit, site, doors):
-    arrived = visit(PAGE)
-    cost = 0
-    for url in set(arrived.requests):
-        if url.startswith(doors["http"]) and "/models/" not in url:
-            file = site / url.removeprefix(doors["http"]).partition("?")[0].partition("#")[0]
-            data = file.read_bytes()
-            cost += len(data if file.suffix in (".woff2", ".png") else gzip.compress(data, 6))
-    print(f"{PAGE}: {cost / 1000:.0f} kB before the weights")
-    assert cost <= 250_000

@@ -114,12 +114,6 @@ def test_output_and_comment_appear_together_after_an_answer_by_keyboard(page):
     expect(page.get_by_text("The comment on colour.")).to_be_hidden()
 
 
-def test_just_show_me_needs_no_answer(page):
-    jar(page).get_by_role("button", name="Just show me").press("Enter")
-    expect(page.get_by_text("The comment on jar.")).to_be_visible()
-    expect(jar(page)).to_contain_text("It came out as 40.")
-
-
 NEVER_NEAR = "window.IntersectionObserver = class { observe() {} }"  # so that no view is drawn
 
 
@@ -179,14 +173,6 @@ def test_an_answer_can_be_changed_and_the_fold_stays_open_meanwhile(page):
     expect(jar(page)).to_contain_text("You said 41; it came out as 40.")
 
 
-def test_a_reader_may_close_the_fold_and_a_link_inside_opens_it(page):
-    jar(page).get_by_role("button", name="Just show me").click()
-    fold(page).locator("summary").press("Enter")
-    expect(page.get_by_text("printed jar")).to_be_hidden()
-    page.get_by_role("link", name="how many").click()
-    page.get_by_text("So it is.").wait_for()
-
-
 def test_without_storage_it_works_and_promises_nothing(small, window):
     page = window.new_page()
     page.add_init_script(
@@ -222,15 +208,6 @@ def test_without_javascript_the_question_and_the_summary_are_there(small, browse
     expect(page.get_by_text("printed jar")).to_be_visible()
     expect(page.locator(".scriptless", has_text=NUMBER["question"])).to_be_visible()
     window.close()
-
-
-def test_on_paper_all_is_open(page):
-    page.evaluate("""() => addEventListener("beforeprint", () => {
-        window.unfolded = document.querySelectorAll(".fold[open]").length;
-    })""")
-    page.pdf()
-    assert page.evaluate("unfolded") == 2
-    expect(jar(page).get_by_label("Your number")).to_have_value("")  # and nobody has answered
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
