@@ -77,7 +77,7 @@ def test_the_one_setting_is_enough(address, home, has_python, tmp_path, monkeypa
         env=SimpleNamespace(doc2path=lambda page: f"/book/{page}.ipynb"),
         config=SimpleNamespace(html_theme_options=theme),
     )
-    repository.fill_in(app, PAGE.removesuffix(".ipynb"), source)
+    repository.complete(app, PAGE.removesuffix(".ipynb"), source)
     words, code = json.loads(source[0])["cells"]
     assert words["source"] == running.on_page(f"a\nb {TEXT}", home, PAGE, has_python=has_python)
     assert code["source"] == TEXT
@@ -100,6 +100,7 @@ def test_a_page_leads_to_its_practice_and_says_whether_the_site_has_python_for_i
 
 
 def test_every_text_can_say_it():
-    assert derived.fill("{{ where to run }} {{ JupyterLab }}", derived.ANYWHERE, "a text").startswith("<!--")
+    said = derived.fill("{{ where to run }} {{ JupyterLab }}", derived.ANYWHERE, "a text")
+    assert said.startswith("<!--")
     for path in [derived.TEXTS / "index.md", *(derived.text_of(one) for one in derived.written())]:
         assert derived.ANYWHERE.items() <= derived._known_to(path).items()

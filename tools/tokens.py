@@ -1,6 +1,6 @@
 """Cuts the examples of the view RealTokens into tokens and stores them, so that it can show them without a vocabulary.
 
-python tools/tokens.py     open the library gpt-tokenizer in Chromium and write chapters/ch02/real_tokens.json
+python tools/tokens.py     open gpt-tokenizer in Chromium and write chapters/ch02/real_tokens.json
 """
 
 from __future__ import annotations

@@ -23,9 +23,8 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from tools.freshness import without_comments
-from tools.notebooks import WIDGET_STATE
+from tools.notebooks import WIDGET_STATE, WIDGET_VIEW
 from tools.pages import finished
-from tools.pages.scriptless import WIDGET_VIEW
 
 STATE = re.compile(rf'(<script type="{re.escape(WIDGET_STATE)}">)(.*?)(</script>)', re.DOTALL)
 VIEW = re.compile(rf'<script type="{re.escape(WIDGET_VIEW)}">\s*\{{"model_id": "(\w+)"')

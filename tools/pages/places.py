@@ -1,4 +1,7 @@
-"""A Sphinx extension for the others that put places into a page: HTML which scripts of book/site/practice make work."""
+"""A Sphinx extension for the others that put places into a page: HTML which search does not find.
+
+Scripts of book/site/practice make most of them work.
+"""
 
 from __future__ import annotations
 

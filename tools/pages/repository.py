@@ -1,7 +1,9 @@
-"""A Sphinx extension that fills in what a page says about JupyterLab, Binder, the repository and Python in the page.
+"""A Sphinx extension that completes the Markdown of a page before it is read.
 
-tools/running.py has the words. tools/book.py gives the theme the repository's address, if there is one. What only
-JupyterLab says of folded code is left out.
+In a notebook, it fills in what the page says about JupyterLab, Binder, the repository and Python in the page.
+tools/running.py has the words, and tools/book.py gives the theme the repository's address, if there is one. What only
+JupyterLab says of folded code is left out. On the pages in ``book/``, "chapter 11" becomes a link, as it is in
+notebooks already: tools/notebooks.py makes it there, so that JupyterLab has it as well.
 """
 
 from __future__ import annotations
@@ -11,12 +13,15 @@ import json
 from sphinx.application import Sphinx
 
 from tools import running
+from tools.mentions import linked
 from tools.notebooks import SHOW
 from tools.pages import package
 
 
-def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
-    """Replaces what is marked in the Markdown of a notebook before it is read, and words of JupyterLab in its code."""
+def complete(app: Sphinx, page: str, source: list[str]) -> None:
+    """Replaces what is marked in a notebook, and words of JupyterLab in its code; on other pages, adds links."""
+    if page.startswith("book/"):
+        source[0] = linked(source[0], lambda chapter: f"../notebooks/{chapter.name}.ipynb")
     if not app.env.doc2path(page).endswith(".ipynb"):
         return
     repository = app.config.html_theme_options.get("repository_url")
@@ -34,5 +39,5 @@ def fill_in(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> dict:
-    app.connect("source-read", fill_in)
+    app.connect("source-read", complete)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

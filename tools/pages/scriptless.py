@@ -6,26 +6,24 @@ prediction.
 
 from __future__ import annotations
 
-import html
 import json
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from tools.notebooks import WIDGET_STATE
+from tools.notebooks import WIDGET_STATE, WIDGET_VIEW
+from tools.pages import places
+from tools.pages.places import place
 
-WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 VIEW = f'<script type="{WIDGET_VIEW}">'
 NO_VIEW = "Here is something to move with your hands. It needs JavaScript, which is off in this browser."
 NO_ANSWER = (
     "Decide, then open what follows. JavaScript is off in this browser, so your answer cannot be kept here."
 )
-
-
-class scriptless(nodes.Invisible, nodes.Element):  # noqa: N801 (docutils names nodes so)
-    """A sentence, `words`, for browsers without JavaScript; search does not find it."""
+SENTENCE = '<noscript><p class="scriptless">{}</p></noscript>\n'
 
 
 def add_sentences(app: Sphinx, doctree: nodes.document) -> None:
@@ -34,8 +32,8 @@ def add_sentences(app: Sphinx, doctree: nodes.document) -> None:
     stored = _stored(Path(app.env.doc2path(app.env.docname))) if views else {}
     for view in views:
         model = json.loads(view.astext().partition(">")[2].partition("<")[0])["model_id"]
-        words = _instead_of(stored.get(model, {}))
-        view.parent.insert(view.parent.index(view), scriptless(words=words))
+        html = SENTENCE.format(_instead_of(stored.get(model, {})))
+        view.parent.insert(view.parent.index(view), place(html=html))
 
 
 def _stored(notebook: Path) -> dict[str, dict[str, Any]]:
@@ -50,15 +48,10 @@ def _instead_of(view: dict[str, Any]) -> str:
     if not view.get("_anywidget_id", "").endswith(".Predict"):
         return NO_VIEW
     options = f" ({'; '.join(view['options'])})" if view["options"] else ""
-    return html.escape(f"{view['question']}{options} {NO_ANSWER}")
-
-
-def write(writer: Any, node: scriptless) -> None:
-    writer.body.append(f'<noscript><p class="scriptless">{node["words"]}</p></noscript>\n')
-    raise nodes.SkipNode
+    return escape(f"{view['question']}{options} {NO_ANSWER}")
 
 
 def setup(app: Sphinx) -> dict:
-    app.add_node(scriptless, html=(write, None))
+    app.setup_extension(places.__name__)
     app.connect("doctree-read", add_sentences)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

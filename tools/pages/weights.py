@@ -54,39 +54,20 @@ def weights(name: str) -> bytes:
     for tensor, about in tensors.items():
         if about["dtype"] != "F16":
             raise ValueError(f"{tensor} of {name} has dtype {about['dtype']}, but it must be F16")
-    return _packed(file, begins)
+    return packed(file, begins)
 
 
-def neurons(name: str) -> bytes:
-    """Returns the packed facts about a model's neurons."""
-    file = neuron_explorer.file(name)
-    return _packed(file, len(file))
-
-
-def _packed(file: bytes, begins: int) -> bytes:
-    """Packs a file in which numbers of two bytes begin at `begins`."""
-    start, numbers = file[:begins], file[begins:]
-    whole = begins.to_bytes(4, "little") + start + numbers[::2] + numbers[1::2]
+def packed(file: bytes, begins: int | None = None) -> bytes:
+    """Packs a file in which numbers of two bytes begin at `begins`, if there are any."""
+    start, numbers = file[:begins], file[len(file) if begins is None else begins :]
+    whole = len(start).to_bytes(4, "little") + start + numbers[::2] + numbers[1::2]
     return gzip.compress(whole, compresslevel=9, mtime=0)
 
 
 def vocabularies() -> dict[str, bytes]:
     """Returns the packed tokenizers of all models that read byte pairs, by the names of the models."""
     files = {name: (shipped.PLACE / name / shipped.TOKENIZER).read_bytes() for name in shipped.NAMES}
-    pairs = {name: file for name, file in files.items() if "model" in json.loads(file)}
-    return {name: _packed(file, len(file)) for name, file in pairs.items()}
-
-
-def vocabulary(file: str) -> bytes:
-    """Returns the packed module with one tokenizer, which RealTokens asks for."""
-    module = real_tokens.module(file)
-    return _packed(module, len(module))
-
-
-def text_to_learn() -> bytes:
-    """Returns the packed Shakespeare that a model can learn from on the page."""
-    file = corpus().encode()
-    return _packed(file, len(file))
+    return {name: packed(file) for name, file in files.items() if "model" in json.loads(file)}
 
 
 def scripts(name: str, file: bytes) -> dict[str, str]:
@@ -104,12 +85,15 @@ def write_models(folder: Path) -> None:
     """Writes all files of all models into a folder."""
     folder.mkdir(exist_ok=True)
     files = {name: weights(name) for name in shipped.NAMES}
-    files |= {f"{name}-neurons": neurons(name) for name in neuron_explorer.known()}
+    files |= {f"{name}-neurons": packed(neuron_explorer.file(name)) for name in neuron_explorer.known()}
     files |= {f"{name}-vocabulary": file for name, file in vocabularies().items()}
-    files |= {f"tokenizer-{one.file}": vocabulary(one.file) for one in real_tokens.VOCABULARIES}
-    files["corpus"] = text_to_learn()
-    for one in real_tokens.VOCABULARIES:  # for servers that allow code only from files
-        (folder / f"tokenizer-{one.file}.module.js").write_bytes(real_tokens.module(one.file))
+    for one in real_tokens.VOCABULARIES:
+        module = real_tokens.module(one.file)
+        files[f"tokenizer-{one.file}"] = packed(module)
+        (folder / f"tokenizer-{one.file}.module.js").write_bytes(
+            module
+        )  # for servers that allow code only from files
+    files["corpus"] = packed(corpus().encode())
     for name, file in files.items():
         (folder / f"{name}.bin").write_bytes(file)
         for script, text in scripts(name, file).items():
