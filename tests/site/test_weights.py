@@ -139,6 +139,14 @@ class Asking:
         self.visit.settle()
         return self.line(place).inner_text()
 
+    def expect_written(self, *places, name="shakespeare"):
+        """Waits until these views show what the model writes."""
+        model, _ = shipped.load(name)
+        for place in places:
+            expect(self.line(place)).to_have_text(re.compile(r"^-?\d"))
+            numbers = [float(number) / 1000 for number in self.line(place).inner_text().split()]
+            np.testing.assert_allclose(numbers, model(np.array([[3]]))[0, 0, :5], rtol=0, atol=1e-4)
+
     def again(self, place):
         return self.host(place).get_by_role("button", name="Load the model again")
 
@@ -160,13 +168,6 @@ def parts_of(name):
     return list(scripts(name, weights(name)))
 
 
-def is_written(said, name):
-    model, _ = shipped.load(name)
-    numbers = [float(number) / 1000 for number in said.split()]
-    np.testing.assert_allclose(numbers, model(np.array([[3]]))[0, 0, :5], rtol=0, atol=1e-4)
-    return True
-
-
 # --- what arrives, and how often it is requested ---
 
 
@@ -176,16 +177,19 @@ def test_weights_come_when_they_are_asked_for_and_once(asking, door):
     files = {name: [f"{name}.bin"] if door == "http" else parts_of(name) for name in shipped.NAMES}
     page.visit.settle()
     assert page.weights == []
-    assert is_written(page.answer(0), "shakespeare")
+    page.answer(0)
+    page.expect_written(0)
     assert page.weights == files["shakespeare"]
-    assert is_written(page.answer(1), "shakespeare")
-    assert is_written(page.answer(0), "shakespeare")
+    page.answer(1)
+    page.expect_written(1)
+    page.answer(0)
+    page.expect_written(0)
     assert page.weights == files["shakespeare"]
-    assert is_written(page.answer(2), "masked")
+    page.answer(2)
+    page.expect_written(2, name="masked")
     assert page.weights == files["shakespeare"] + files["masked"]
-    assert (
-        page.page.evaluate("Object.keys(globalThis.glassformerModels ?? {})") == []
-    )  # long texts are let go
+    # Long texts are let go.
+    assert page.page.evaluate("Object.keys(globalThis.glassformerModels ?? {})") == []
     assert page.page.locator("script[src*=models]").count() == 0
     assert page.visit.elsewhere() == page.visit.complaints == []
 
@@ -198,9 +202,7 @@ def test_two_views_that_ask_while_a_file_is_under_way_share_it(asking, held):
     for place in (0, 1):
         expect(page.line(place)).to_have_text("Loading the model: 0.4 of 1.4 MB.")
     held.let(5)
-    page.visit.settle()
-    for place in (0, 1):
-        assert is_written(page.line(place).inner_text(), "shakespeare")
+    page.expect_written(0, 1)
     assert page.weights == ["shakespeare.bin"]
 
 
@@ -210,7 +212,8 @@ def test_what_a_near_view_needs_is_fetched_ahead_but_nothing_else(asking):
         "performance.getEntriesByType('resource').some(({ name }) => name.endsWith('shakespeare.bin'))"
     )
     assert page.weights[0] == "shakespeare.bin"
-    assert is_written(page.answer(0), "shakespeare")
+    page.answer(0)
+    page.expect_written(0)
     assert page.weights.count("shakespeare.bin") == 1
 
 
@@ -236,64 +239,52 @@ def test_a_slow_network_shows_megabytes_and_is_not_given_up(asking, held):
         expect(page.line(0)).to_have_text(f"Loading the model: {received} of 1.4 MB.")
         expect(page.again(0)).to_be_hidden()
     held.let(4)
-    page.visit.settle()
-    assert is_written(page.line(0).inner_text(), "shakespeare")
+    page.expect_written(0)
     assert page.visit.complaints == []
 
 
-def test_a_download_that_stalls_is_told_and_goes_on_by_itself(asking, held):
+@pytest.fixture
+def stalled(asking, held):
+    """A page whose first view has waited in vain for ten seconds."""
     page = asking("http")
     page.page.clock.install()
     page.ask(0)
     held.let(2)
     expect(page.line(0)).to_have_text("Loading the model: 0.4 of 1.4 MB.")
     page.page.clock.fast_forward(10_001)
-    expect(page.line(0)).to_have_text(
+    expect(page.again(0)).to_be_visible()
+    return page
+
+
+def test_a_download_that_stalls_is_told_and_goes_on_by_itself(stalled, held):
+    expect(stalled.line(0)).to_have_text(
         "The model is loading slowly: 0.4 of 1.4 MB have arrived, but nothing in the last 10 seconds. You can wait or "
         "try again."
     )
-    expect(page.again(0)).to_be_visible()
     held.let(1)
-    expect(page.line(0)).to_have_text("Loading the model: 0.6 of 1.4 MB.")
+    expect(stalled.line(0)).to_have_text("Loading the model: 0.6 of 1.4 MB.")
     held.let(4)
-    expect(page.line(0)).to_have_text(re.compile(r"^-?\d"))
-    assert is_written(page.line(0).inner_text(), "shakespeare")
-    expect(page.again(0)).to_be_hidden()
+    stalled.expect_written(0)
+    expect(stalled.again(0)).to_be_hidden()
     assert held.asked == ["/_static/models/shakespeare.bin"]
 
 
-def test_a_download_that_stalls_is_not_lost_when_a_view_asks_once_more(asking, held):
-    page = asking("http")
-    page.page.clock.install()
-    page.ask(0)
-    held.let(2)
-    expect(page.line(0)).to_have_text("Loading the model: 0.4 of 1.4 MB.")
-    page.page.clock.fast_forward(10_001)
-    expect(page.again(0)).to_be_visible()
-    page.ask(0)
-    expect(page.line(0)).to_have_text("Loading the model: 0.4 of 1.4 MB.")
-    page.page.clock.fast_forward(10_001)
-    expect(page.again(0)).to_be_visible()
-    page.ask(1)
+def test_a_download_that_stalls_is_not_lost_when_a_view_asks_once_more(stalled, held):
+    stalled.ask(0)
+    expect(stalled.line(0)).to_have_text("Loading the model: 0.4 of 1.4 MB.")
+    stalled.page.clock.fast_forward(10_001)
+    expect(stalled.again(0)).to_be_visible()
+    stalled.ask(1)
     held.let(5)
-    for place in (0, 1):
-        expect(page.line(place)).to_have_text(re.compile(r"^-?\d"))
-        assert is_written(page.line(place).inner_text(), "shakespeare")
+    stalled.expect_written(0, 1)
     assert held.asked == ["/_static/models/shakespeare.bin"]
 
 
-def test_a_download_that_stalls_may_be_started_anew(asking, held):
-    page = asking("http")
-    page.page.clock.install()
-    page.ask(0)
-    held.let(2)
-    expect(page.line(0)).to_have_text("Loading the model: 0.4 of 1.4 MB.")
-    page.page.clock.fast_forward(10_001)
-    page.again(0).press("Enter")
-    expect(page.line(0)).to_have_text(re.compile(r"^Loading the model( …|: 0\.0 of 1\.4 MB\.)$"))
+def test_a_download_that_stalls_may_be_started_anew(stalled, held):
+    stalled.again(0).press("Enter")
+    expect(stalled.line(0)).to_have_text(re.compile(r"^Loading the model( …|: 0\.0 of 1\.4 MB\.)$"))
     held.let(20)
-    expect(page.line(0)).to_have_text(re.compile(r"^-?\d"))
-    assert is_written(page.line(0).inner_text(), "shakespeare")
+    stalled.expect_written(0)
     assert len(held.asked) == 2
 
 
@@ -314,9 +305,8 @@ def test_what_was_blocked_may_be_tried_again_in_every_view(asking):
     expect(page.again(0)).to_be_focused()
     page.page.unroute("**/models/*")
     page.again(0).press("Enter")
+    page.expect_written(0, 1)
     for place in (0, 1):
-        expect(page.line(place)).to_have_text(re.compile(r"^-?\d"))
-        assert is_written(page.line(place).inner_text(), "shakespeare")
         expect(page.again(place)).to_be_hidden()
     focused = "document.activeElement.closest('.widget-host') === document.querySelector('.widget-host')"
     assert page.page.evaluate(focused)  # the keyboard is not sent to the top of the page
@@ -329,8 +319,7 @@ def test_offline_it_says_so_and_loads_by_itself_afterwards(asking):
         "The model could not be loaded. You are offline. The download will start by itself when you are online again."
     )
     page.page.context.set_offline(False)
-    expect(page.line(0)).to_have_text(re.compile(r"^-?\d"))
-    assert is_written(page.line(0).inner_text(), "shakespeare")
+    page.expect_written(0)
 
 
 def test_an_error_of_the_server_and_a_damaged_file_are_told(asking):
@@ -344,7 +333,8 @@ def test_an_error_of_the_server_and_a_damaged_file_are_told(asking):
     page.page.route("**/models/*", lambda route: route.fulfill(body=weights("shakespeare")[:100_000]))
     assert page.answer(0) == "The model could not be loaded. The file arrived damaged, so try again."
     page.page.unroute("**/models/*")
-    assert is_written(page.answer(0), "shakespeare")
+    page.answer(0)
+    page.expect_written(0)
 
 
 def test_a_server_that_packs_once_more_hides_the_size(asking):
@@ -378,7 +368,8 @@ def test_that_a_page_lacks_a_model_is_told_in_words(asking, door):
         )
         expect(page.again(place)).to_be_hidden()  # it would not help
     assert page.weights == ["unheard.bin" if door == "http" else "unheard-0.js"]
-    assert is_written(page.answer(0), "shakespeare")
+    page.answer(0)
+    page.expect_written(0)
 
 
 def test_a_copy_that_lacks_a_part_says_which(asking):
@@ -390,8 +381,7 @@ def test_a_copy_that_lacks_a_part_says_which(asking):
     )
     part.with_suffix(".away").rename(part)
     page.again(0).press("Enter")
-    expect(page.line(0)).to_have_text(re.compile(r"^-?\d"))
-    assert is_written(page.line(0).inner_text(), "shakespeare")
+    page.expect_written(0)
 
 
 @pytest.mark.parametrize("door", ["http", "file"])
