@@ -231,13 +231,6 @@ def test_the_page_has_a_place_for_each_exercise_that_it_can_check(small):
     ]
 
 
-def test_there_is_one_way_to_a_hint(visit):
-    line = "p:has-text('a paper')"
-    assert visit().locator(line).inner_text() == "★ · a paper"
-    said = visit(java_script_enabled=False).locator(line).inner_text()
-    assert said == '★ · a paper · stuck? hint("attention.scores")'
-
-
 HOME = "https://github.com/someone/something"
 
 
@@ -268,21 +261,14 @@ def test_a_copy_without_python_offers_what_it_can_do_and_asks_for_nothing_that_i
     assert [url for url in page.asked if "/python/" in url] == []
 
 
-def test_the_commands_of_jupyterlab_are_shown_where_no_button_takes_their_place(visit):
+def test_without_javascript_the_page_has_its_cells_and_the_commands_of_jupyterlab(visit):
     for scripts in (True, False):
-        found = visit(java_script_enabled=scripts).locator("main li:has-text('tests your function')")
-        expect(found).to_be_visible(visible=not scripts)
-
-
-def test_the_top_is_true_from_disk(visit, small):
-    from_disk = visit(url=(small / f"{PAGE}.html").as_uri())
-    expect(from_disk.locator(".practice-here")).to_contain_text("a page that was opened from disk")
-
-
-def test_without_javascript_the_page_has_its_cells(visit):
-    page = visit(java_script_enabled=False)
-    expect(page.locator(".practice-cell").first).to_be_visible()
-    expect(page.locator(".practice, .practice-page").first).to_be_hidden()
+        page = visit(java_script_enabled=scripts)
+        expect(page.locator(".practice-cell").first).to_be_visible(visible=not scripts)
+        expect(page.locator(".practice, .practice-page").first).to_be_visible(visible=scripts)
+        expect(page.locator("main li:has-text('tests your function')")).to_be_visible(visible=not scripts)
+        command = "" if scripts else ' · stuck? hint("attention.scores")'
+        assert page.locator("p:has-text('a paper')").inner_text() == f"★ · a paper{command}"
 
 
 def test_what_is_not_needed_is_not_loaded(visit):
@@ -604,6 +590,7 @@ def test_without_a_network_a_sentence_says_so(visit):
 
 def test_from_disk_the_editor_works_and_a_sentence_leads_to_python(visit, small):
     page = visit(url=(small / f"{PAGE}.html").as_uri())
+    expect(page.locator(".practice-here")).to_contain_text("a page that was opened from disk")
     edit(first(page), "a = 1")
     press(first(page), "Check")
     expect(first(page).locator(".practice-panel")).to_contain_text("a page that was opened from disk")
