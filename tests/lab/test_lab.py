@@ -51,14 +51,9 @@ WITHOUT_THE_TWO = """def sinusoidal(positions, d_model, base=10_000.0):
 RIGHT = WITHOUT_THE_TWO.replace("(-np.arange(", "(-2 * np.arange(")
 
 
+FRONT = "---\njupytext: {text_representation: {extension: .md, format_name: myst}}\n---\n"
 # What a chapter's author writes, with two folds, hidden code and links.
-TEXT = """---
-jupytext:
-  text_representation:
-    extension: .md
-    format_name: myst
----
-
+TEXT = """
 > **Predict.** What is printed? Think of the [causal mask](../book/glossary.md#causal-mask), of
 > [RoPE](../book/glossary.md#RoPE) and of [Press et al. 2022](../book/bibliography.md#press2022train).
 
@@ -87,15 +82,10 @@ Chapter 04 is about order.
 print(seen + ", drawn")  # by code
 ```
 """
+TEXT += f"\n{running.in_notebook()}\n"
 
 # A prediction with its fold; the last heading ends the fold.
-PREDICTION = """---
-jupytext:
-  text_representation:
-    extension: .md
-    format_name: myst
----
-
+PREDICTION = """
 ```{code-cell} ipython3
 from glassformer.widgets import Predict
 
@@ -120,16 +110,8 @@ That is the comment.
 jar.committed
 ```
 """
-TEXT += f"\n{running.in_notebook()}\n"
-
 # A chapter with views made in all ways, of which the last two have the same code, and with a whole float, `base`.
-DAY = """---
-jupytext:
-  text_representation:
-    extension: .md
-    format_name: myst
----
-
+DAY = """
 ```{code-cell} ipython3
 :tags: [hide-cell]
 
@@ -200,32 +182,33 @@ def stored_view(view, **changes):
     return nbformat.v4.new_output("display_data", shown), {WIDGET_STATE: state}
 
 
+def notebook_of(*cells, state=None):
+    """Returns a notebook: each cell is its source, with or without the output that is stored."""
+    v4 = nbformat.v4
+    cells = [v4.new_code_cell(source, outputs=outputs) for source, *outputs in cells]
+    kernel = {"kernelspec": read(CHAPTER).metadata.kernelspec}
+    return v4.new_notebook(cells=cells, metadata=kernel | ({"widgets": state} if state else {}))
+
+
 def stored_clocks(**changes):
     """Returns a stored notebook with one view, not run since. `changes` maps old to new in the view's code."""
     shown, state = stored_view(ClockHands(), **changes)
     source = "from glassformer.widgets import ClockHands\n\nclocks = ClockHands()\nclocks"
-    cells = [nbformat.v4.new_code_cell(source, outputs=[shown]), nbformat.v4.new_code_cell("clocks.position")]
-    metadata = {"widgets": state, "kernelspec": read(CHAPTER).metadata.kernelspec}
-    return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    return notebook_of((source, shown), ("clocks.position",), state=state)
 
 
 def machine():
     """Returns a notebook that shows a running model, as written: nothing has been run."""
     source = "from glassformer.widgets import GlassMachine\n\nmachine = GlassMachine()\nmachine"
-    cells = [nbformat.v4.new_code_cell(source), nbformat.v4.new_code_cell("machine.text")]
-    return nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": read(CHAPTER).metadata.kernelspec})
+    return notebook_of((source,), ("machine.text",))
 
 
 def stored_links():
     """Returns a notebook with the drawing of the whole machine and a quiz that mentions chapters, as stored."""
-    drawing = figures.machine_so_far("04").data
-    shown = nbformat.v4.new_output("execute_result", {"text/html": drawing}, execution_count=1)
-    cell = nbformat.v4.new_code_cell('figures.machine_so_far("04")', outputs=[shown], execution_count=1)
+    drawing = nbformat.v4.new_output("display_data", {"text/html": figures.machine_so_far("04").data})
     options = [{"text": "Yes.", "why": "It is.", "correct": True}, {"text": "No.", "why": "It is."}]
     quiz, state = stored_view(Quiz([{"text": "Are chapters 14 and 15 the last?", "options": options}]))
-    cells = [cell, nbformat.v4.new_code_cell("quiz", outputs=[quiz])]
-    metadata = {"widgets": state, "kernelspec": read(CHAPTER).metadata.kernelspec}
-    return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    return notebook_of(('figures.machine_so_far("04")', drawing), ("quiz", quiz), state=state)
 
 
 @pytest.fixture(scope="module")
@@ -234,22 +217,18 @@ def lab(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lab")
     shutil.copytree(ROOT / "notebooks", folder / "book" / "notebooks")
     shutil.copytree(ROOT / "book", folder / "book" / "book", ignore=shutil.ignore_patterns("site"))
-    (folder / "folds.md").write_text(TEXT, encoding="utf-8")
-    nbformat.write(read_text(folder / "folds.md"), folder / "book" / "notebooks" / "folds.ipynb")
-    (folder / "predict.md").write_text(PREDICTION, encoding="utf-8")
-    nbformat.write(read_text(folder / "predict.md"), folder / "book" / "notebooks" / "predict.ipynb")
+    made = folder / "book" / "notebooks"
+    for name, text in {"folds": TEXT, "predict": PREDICTION, "day": DAY}.items():
+        (folder / f"{name}.md").write_text(FRONT + text, encoding="utf-8")
+        nbformat.write(read_text(folder / f"{name}.md"), made / f"{name}.ipynb")
+    execute(folder / "day.md", made / "day.ipynb", folder)
+    nbformat.write(machine(), made / "machine.ipynb")
     (folder / "data").mkdir()
     notary = NotebookNotary(data_dir=str(folder / "data"))  # as `make lab` does with jupyter-trust
-    for name, notebook in {
-        "stored": stored_clocks(),
-        "older": stored_clocks(**OLDER),
-        "links": stored_links(),
-    }.items():
-        nbformat.write(notebook, folder / "book" / "notebooks" / f"{name}.ipynb")
+    older = stored_clocks(**OLDER)
+    for name, notebook in {"stored": stored_clocks(), "older": older, "links": stored_links()}.items():
+        nbformat.write(notebook, made / f"{name}.ipynb")
         notary.sign(notebook)
-    nbformat.write(machine(), folder / "book" / "notebooks" / "machine.ipynb")
-    (folder / "day.md").write_text(DAY, encoding="utf-8")
-    execute(folder / "day.md", folder / "book" / "notebooks" / "day.ipynb", folder)
     settings = folder / "settings" / "@jupyterlab"
     for name, values in SETTINGS.items():
         path = settings / f"{name}.jupyterlab-settings"
@@ -290,7 +269,7 @@ def lab(tmp_path_factory):
                     f"http://127.0.0.1:{port}/lab/workspaces/{desk}/tree/notebooks/{path}?reset&token={token}"
                 )
 
-            address.folder = folder / "book" / "notebooks"
+            address.folder = made
             address.trust = lambda path: notary.sign(nbformat.read(address.folder / path, as_version=4))
             yield address
         finally:
@@ -386,16 +365,10 @@ class Notebook:
         area = self.cells.nth(index).locator(".jp-OutputArea")
         expect(area).to_have_text(re.compile(rf"(?<!\w){re.escape(end)}\s*$"))
 
-    def shoot(self, name):
-        """Saves pictures of both themes in the folder GLASSFORMER_SCREENSHOTS, for people to look at."""
-        if folder := os.environ.get("GLASSFORMER_SCREENSHOTS"):
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            for theme in ("Dark", "Light"):
-                self.page.locator("#jp-MainMenu .lm-MenuBar-itemLabel", has_text="Settings").click()
-                self.page.locator(".lm-Menu-itemLabel", has_text=re.compile("^Theme$")).hover()
-                self.page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^JupyterLab {theme}$")).click()
-                self.page.wait_for_timeout(1500)
-                self.page.screenshot(path=Path(folder) / f"lab-{name}-{theme.lower()}.png")
+
+def open_notebook(lab, page, path, desk):
+    page.goto(lab(path, desk))
+    return Notebook(page, nbformat.read(lab.folder / path, as_version=4))
 
 
 @pytest.fixture
@@ -419,14 +392,12 @@ def answer(clocks):
 
 
 def test_a_part_of_the_machine_and_a_chapter_that_a_view_mentions_open_as_tabs(lab, page):
-    page.goto(lab("links.ipynb", "links"))
-    notebook = Notebook(page, stored_links())
+    notebook = open_notebook(lab, page, "links.ipynb", "links")
     drawing = notebook.cells.first.locator(".gf-machine")
     part = drawing.get_by_role("link", name="positions: chapter 04, Putting order in")
     part.wait_for()
     mention = notebook.cells.nth(1).get_by_role("link", name="14", exact=True)
     mention.wait_for()
-    notebook.shoot("machine")
     part.click()
     page.get_by_role("tab", name=CHAPTER).wait_for()
     page.get_by_role("tab", name="links.ipynb").click()
@@ -434,10 +405,8 @@ def test_a_part_of_the_machine_and_a_chapter_that_a_view_mentions_open_as_tabs(l
     page.get_by_role("tab", name="14-when-it-almost-works.ipynb").wait_for()
 
 
-def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entry(lab, page, tmp_path):
-    (tmp_path / "folds.md").write_text(TEXT, encoding="utf-8")
-    page.goto(lab("folds.ipynb", "folds"))
-    notebook = Notebook(page, read_text(tmp_path / "folds.md"))
+def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entry(lab, page):
+    notebook = open_notebook(lab, page, "folds.ipynb", "folds")
     notebook.menu("Run", "Run All Cells")
     code = [index for index, cell in enumerate(notebook.written) if cell.cell_type == "code"]
     outputs = [notebook.cells.nth(index).locator(".jp-OutputArea-output") for index in code]
@@ -457,7 +426,6 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
     page.keyboard.press("Shift+Enter")
     outputs[1].wait_for()
     assert notebook.errors() == []
-    notebook.shoot("folds")
 
     for words, entry, title in LINKS:
         page.get_by_role("tab", name="folds.ipynb").click()
@@ -480,7 +448,6 @@ def test_folds_are_run_with_all_and_stay_until_opened_and_links_open_at_the_entr
     page.get_by_role("tab", name=CHAPTER).wait_for()
     heading = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) h1")
     expect(heading).to_contain_text(chapter("04").heading)
-    notebook.shoot("chapter")
 
 
 def is_drawn(locator):
@@ -520,13 +487,10 @@ def go_on_past_the_prediction(page, notebook):
     shut.click()
 
 
-def test_show_unfolds_what_follows_a_prediction_and_it_is_remembered(lab, page, tmp_path):
-    (tmp_path / "predict.md").write_text(PREDICTION, encoding="utf-8")
-    written = read_text(tmp_path / "predict.md")
-    page.goto(lab("predict.ipynb", "predict"))
-    notebook = Notebook(page, written)
-    notebook.run_all()
-    notebook.expect_output(len(written.cells) - 1, "[]")
+def test_show_unfolds_what_follows_a_prediction_and_it_is_remembered(lab, page):
+    notebook = open_notebook(lab, page, "predict.ipynb", "predict")
+    last = notebook.run_all()[-1]
+    notebook.expect_output(last, "[]")
     view = page.locator(".gf-predict")
     printed, comment = (
         page.get_by_text("for ty", exact=True),
@@ -543,9 +507,8 @@ def test_show_unfolds_what_follows_a_prediction_and_it_is_remembered(lab, page, 
     expect(page.locator(":focus")).to_have_text("You said 60; it came out as 40.")
     for inside in (printed, comment):
         expect(inside).to_be_visible()
-    notebook.run(len(written.cells) - 1)
-    notebook.expect_output(len(written.cells) - 1, "[60]")
-    notebook.shoot("predict")
+    notebook.run(last)
+    notebook.expect_output(last, "[60]")
 
     view.get_by_role("button", name="Forget my answer").click()
     view.get_by_role("button", name="Forget it for good").click()
@@ -557,10 +520,8 @@ def test_show_unfolds_what_follows_a_prediction_and_it_is_remembered(lab, page, 
     view.get_by_role("button", name="Show", exact=True).click()
     expect(view).to_contain_text("You said 7; it came out as 40.")
 
-    page.goto(
-        lab("predict.ipynb", "predict-again")
-    )  # another desk: the notebook was not saved, so it is folded
-    notebook = Notebook(page, written)
+    # Another desk: the notebook was not saved, so it is folded.
+    notebook = open_notebook(lab, page, "predict.ipynb", "predict-again")
     expect(comment).to_be_hidden()
     notebook.menu("Run", "Run All Cells")  # in the same kernel, which counts on
     expect(page.locator(".gf-predict")).to_contain_text("You said 7; it came out as 40.")
@@ -645,12 +606,10 @@ def in_sight(locator):
 
 def test_the_chapters_widgets_start_and_answer(lab, page):
     """nbval already checks that the chapter runs; this tests the cells that need a browser."""
-    chapter = read(CHAPTER)
-    page.goto(lab(CHAPTER, "chapter"))
-    notebook = Notebook(page, chapter)
+    notebook = open_notebook(lab, page, CHAPTER, "chapter")
     shows = [
         index
-        for index, cell in enumerate(chapter.cells)
+        for index, cell in enumerate(notebook.written)
         if any(WIDGET_VIEW in output.get("data", {}) for output in cell.get("outputs", []))
     ]
     # What follows a prediction is folded until the reader has answered.
@@ -662,7 +621,6 @@ def test_the_chapters_widgets_start_and_answer(lab, page):
     assert len(shows) >= 6
     assert notebook.errors() == []
     answer(page.locator(".gf-widget", has=page.locator(".gf-clocks")))
-    notebook.shoot("chapter")
 
 
 def test_stored_widgets_of_two_versions_answer_beside_each_other_before_anything_is_run(lab, page):
@@ -682,8 +640,7 @@ def test_stored_widgets_of_two_versions_answer_beside_each_other_before_anything
 
 
 def test_a_widget_answers_its_kernel_also_after_the_page_was_loaded_again(lab, page):
-    page.goto(lab("stored.ipynb", "live"))
-    notebook = Notebook(page, stored_clocks())
+    notebook = open_notebook(lab, page, "stored.ipynb", "live")
     notebook.run_all()
     notebook.expect_output(1, "20")
     answer(page.locator(".gf-widget"))
@@ -699,8 +656,7 @@ def test_a_widget_answers_its_kernel_also_after_the_page_was_loaded_again(lab, p
 
 
 def test_a_view_gets_the_weights_of_its_model_from_its_kernel(lab, page):
-    page.goto(lab("machine.ipynb", "machine"))
-    notebook = Notebook(page, machine())
+    notebook = open_notebook(lab, page, "machine.ipynb", "machine")
     notebook.run_all()
     view = page.locator(".gf-widget")
     view.wait_for()
@@ -717,13 +673,11 @@ def test_a_view_gets_the_weights_of_its_model_from_its_kernel(lab, page):
     notebook.run(1)
     notebook.expect_output(1, "'O Romeo, Rom'")
     assert notebook.errors() == []
-    notebook.shoot("machine")
 
 
 def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
     path = f"{chapter('04').practice_name}.ipynb"
-    page.goto(lab(path, "practice"))
-    notebook = Notebook(page, read(path))
+    notebook = open_notebook(lab, page, path, "practice")
     notebook.run_all()
     assert notebook.errors() == []
 
@@ -740,7 +694,6 @@ def test_an_exercise_is_not_attempted_then_wrong_then_right(lab, page):
             notebook.run(asks)
         expect(said).to_contain_text(verdict)
         assert notebook.errors() == []
-    notebook.shoot("practice")
 
 
 # --- the second day ---
@@ -757,17 +710,14 @@ SHUT_DOWN = "() => jupyterapp.serviceManager.sessions.shutdownAll()"
 
 def opened(lab, page, path, desk):
     """Opens a notebook of which no cell has been run, and waits for its kernel and its views."""
-    file = lab.folder / path
-    written = nbformat.reads(file.read_text(encoding="utf-8"), as_version=4)
-    page.goto(lab(path, desk))
-    notebook = Notebook(page, written)
+    notebook = open_notebook(lab, page, path, desk)
     page.evaluate(READY)
-    outputs = [output for cell in written.cells for output in cell.get("outputs", [])]
+    outputs = [output for cell in notebook.written for output in cell.get("outputs", [])]
     shown = sum(WIDGET_VIEW in output.get("data", {}) for output in outputs)
     views = "document.querySelectorAll('.jp-OutputArea [class*=gf-scope]').length"
     page.wait_for_function(f"n => {views} === n", arg=shown)
     expect(page.get_by_text("Error displaying widget")).to_have_count(0)
-    return notebook, file
+    return notebook, lab.folder / path
 
 
 # A view that is drawn before the notebook's states are read, with what JupyterLab has said of it by then.
