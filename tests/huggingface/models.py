@@ -4,6 +4,7 @@ The models are small versions of published ones. Every choice that `huggingface`
 """
 
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -49,20 +50,40 @@ def rope(base, **more):
     return {"rope_parameters": {"rope_type": "default", "rope_theta": base} | more}
 
 
+class Case(NamedTuple):
+    """A model of transformers: what the parity ledger calls it, its class, and settings of its config."""
+
+    named: str
+    architecture: str
+    settings: dict
+
+
 CASES = {
-    "gpt2": ("GPT2LMHeadModel", GPT2),
-    "gpt2-untied": ("GPT2LMHeadModel", GPT2 | {"tie_word_embeddings": False, "n_inner": 40}),
-    "gpt2-headless": ("GPT2Model", GPT2 | {"activation_function": "relu", "scale_attn_weights": False}),
-    "bert": ("BertModel", BERT),
-    "bert-mlm": ("BertForMaskedLM", BERT | {"hidden_act": "gelu_new", "type_vocab_size": 3}),
-    "bert-pretraining": ("BertForPreTraining", BERT),
-    "t5": ("T5ForConditionalGeneration", T5),
-    "t5-v1.1": (
+    "gpt2": Case("GPT-2", "GPT2LMHeadModel", GPT2),
+    "gpt2-untied": Case(
+        "GPT-2, untied", "GPT2LMHeadModel", GPT2 | {"tie_word_embeddings": False, "n_inner": 40}
+    ),
+    "gpt2-headless": Case(
+        "GPT-2, no head, ReLU, scores not scaled",
+        "GPT2Model",
+        GPT2 | {"activation_function": "relu", "scale_attn_weights": False},
+    ),
+    "bert": Case("BERT", "BertModel", BERT),
+    "bert-mlm": Case(
+        "BERT, masked language model",
+        "BertForMaskedLM",
+        BERT | {"hidden_act": "gelu_new", "type_vocab_size": 3},
+    ),
+    "bert-pretraining": Case("BERT, pre-training", "BertForPreTraining", BERT),
+    "t5": Case("T5", "T5ForConditionalGeneration", T5),
+    "t5-v1.1": Case(
+        "T5 v1.1",
         "T5ForConditionalGeneration",
         T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
     ),
-    "llama": ("LlamaForCausalLM", LLAMA),
-    "llama-biased": (
+    "llama": Case("LLaMA, grouped queries", "LlamaForCausalLM", LLAMA),
+    "llama-biased": Case(
+        "LLaMA, biases, tied, interpolated positions",
         "LlamaForCausalLM",
         LLAMA
         | {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "hidden_act": "gelu"}
@@ -70,7 +91,8 @@ CASES = {
     ),
     # With these bases, one pair of dimensions is stretched, one is on the ramp, and one is left alone. The texts, of 33
     # positions, are longer than the original contexts.
-    "llama-3.1": (
+    "llama-3.1": Case(
+        "Llama 3.1, stretched positions",
         "LlamaForCausalLM",
         LLAMA
         | {"head_dim": 8}
@@ -83,7 +105,8 @@ CASES = {
             original_max_position_embeddings=24,
         ),
     ),
-    "llama-yarn": (
+    "llama-yarn": Case(
+        "LLaMA, YaRN",
         "LlamaForCausalLM",
         LLAMA
         | {"head_dim": 8}
@@ -96,7 +119,8 @@ CASES = {
             original_max_position_embeddings=24,
         ),
     ),
-    "qwen3-yarn": (
+    "qwen3-yarn": Case(
+        "Qwen3, YaRN with two factors",
         "Qwen3ForCausalLM",
         LLAMA
         | {"head_dim": 8}
@@ -109,41 +133,21 @@ CASES = {
             original_max_position_embeddings=30,
         ),
     ),
-    "mistral": (
+    "mistral": Case(
+        "Mistral, one key head",
         "MistralForCausalLM",
         LLAMA | {"num_key_value_heads": 1, "head_dim": 8, "sliding_window": None},
     ),
-    "mistral-window": ("MistralForCausalLM", LLAMA | {"sliding_window": 7}),
+    "mistral-window": Case("Mistral, sliding window", "MistralForCausalLM", LLAMA | {"sliding_window": 7}),
     # A LLaMA of transformers must be as wide as a multiple of its heads; a Mistral need not
-    "mistral-odd": (
+    "mistral-odd": Case(
+        "Mistral, width not divisible by heads",
         "MistralForCausalLM",
         LLAMA | {"hidden_size": 22, "head_dim": 8, "sliding_window": None},
     ),
-    "qwen2": ("Qwen2ForCausalLM", LLAMA | {"tie_word_embeddings": True} | rope(1_000_000.0)),
-    "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 8} | rope(1_000_000.0)),
-    "qwen3-headless": ("Qwen3Model", LLAMA | {"head_dim": 8}),
-}
-# As the parity ledger calls them.
-NAMES = {
-    "gpt2": "GPT-2",
-    "gpt2-untied": "GPT-2, untied",
-    "gpt2-headless": "GPT-2, no head, ReLU, scores not scaled",
-    "bert": "BERT",
-    "bert-mlm": "BERT, masked language model",
-    "bert-pretraining": "BERT, pre-training",
-    "t5": "T5",
-    "t5-v1.1": "T5 v1.1",
-    "llama": "LLaMA, grouped queries",
-    "llama-biased": "LLaMA, biases, tied, interpolated positions",
-    "llama-3.1": "Llama 3.1, stretched positions",
-    "llama-yarn": "LLaMA, YaRN",
-    "qwen3-yarn": "Qwen3, YaRN with two factors",
-    "mistral": "Mistral, one key head",
-    "mistral-window": "Mistral, sliding window",
-    "mistral-odd": "Mistral, width not divisible by heads",
-    "qwen2": "Qwen2",
-    "qwen3": "Qwen3",
-    "qwen3-headless": "Qwen3, no head",
+    "qwen2": Case("Qwen2", "Qwen2ForCausalLM", LLAMA | {"tie_word_embeddings": True} | rope(1_000_000.0)),
+    "qwen3": Case("Qwen3", "Qwen3ForCausalLM", LLAMA | {"head_dim": 8} | rope(1_000_000.0)),
+    "qwen3-headless": Case("Qwen3, no head", "Qwen3Model", LLAMA | {"head_dim": 8}),
 }
 every_case = pytest.mark.parametrize("case", CASES)
 both_rooms = pytest.mark.parametrize("room", ["scratch", "nn"])
@@ -160,7 +164,7 @@ def make(case, dtype=torch.float32, attention="eager", sizes=None, **changes):
     `sizes` gives standard deviations of matrices, by part of their names; all others have `SIZE`. `changes` are
     settings of the config.
     """
-    architecture, settings = CASES[case]
+    _, architecture, settings = CASES[case]
     kind = getattr(transformers, architecture)
     config = kind.config_class(**IDS | (T5_START if case.startswith("t5") else {}) | settings | changes)
     config._attn_implementation = attention

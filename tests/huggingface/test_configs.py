@@ -5,7 +5,7 @@ import transformers
 
 from glassformer.config import ModelConfig
 from glassformer.huggingface import config_from_hf, config_to_hf
-from glassformer.huggingface.configs import ARCHITECTURES, FORMATS, READERS
+from glassformer.huggingface.configs import ARCHITECTURES, FORMATS, READERS, WRITERS
 from glassformer.published import PUBLISHED
 
 from .models import CASES, IDS, T5_START, every_case
@@ -206,7 +206,7 @@ def test_published_there_and_back(name):
 @every_case
 def test_what_transformers_makes_of_ours(case):
     """Their config class reads our dictionary and gives the same settings as the original config."""
-    architecture, settings = CASES[case]
+    _, architecture, settings = CASES[case]
     kind = getattr(transformers, architecture).config_class
     theirs = kind(**IDS | (T5_START if case.startswith("t5") else {}) | settings)
     config = config_from_hf(theirs.to_dict() | {"architectures": [architecture]})
@@ -274,41 +274,20 @@ def test_settings_by_hand():
     assert config_from_hf(GPT2 | {"resid_pdrop": 0.25}).dropout == 0.25
 
 
-@pytest.mark.parametrize(
-    ("given", "theirs", "fields"),
-    [
-        (GPT2, transformers.GPT2Config, {"norm_eps": "layer_norm_epsilon", "dropout": "resid_pdrop"}),
-        (
-            BERT,
-            transformers.BertConfig,
-            {"norm_eps": "layer_norm_eps", "dropout": "hidden_dropout_prob", "n_segments": "type_vocab_size"},
-        ),
-        (T5, transformers.T5Config, {"norm_eps": "layer_norm_epsilon", "dropout": "dropout_rate"}),
-        (LLAMA_2, transformers.LlamaConfig, {"norm_eps": "rms_norm_eps"}),
-    ],
-    ids=["gpt2", "bert", "t5", "llama"],
-)
-def test_what_a_file_leaves_out_is_what_transformers_takes_for_it(given, theirs, fields):
-    short = {name: value for name, value in given.items() if name not in fields.values()}
-    found = config_from_hf(short)
-    assert {ours: getattr(found, ours) for ours in fields} == {
-        ours: getattr(theirs(), name) for ours, name in fields.items()
-    }
+LEFT_OUT = {
+    "GPT2Config": (GPT2, ["layer_norm_epsilon", "resid_pdrop", "activation_function"]),
+    "BertConfig": (BERT, ["layer_norm_eps", "hidden_dropout_prob", "type_vocab_size", "hidden_act"]),
+    "T5Config": (T5, ["layer_norm_epsilon", "dropout_rate", "feed_forward_proj"]),
+    "LlamaConfig": (LLAMA_2, ["rms_norm_eps", "hidden_act"]),
+}
 
 
-@pytest.mark.parametrize(
-    ("given", "theirs", "name"),
-    [
-        (GPT2, transformers.GPT2Config, "activation_function"),
-        (BERT, transformers.BertConfig, "hidden_act"),
-        (T5, transformers.T5Config, "feed_forward_proj"),
-        (LLAMA_2, transformers.LlamaConfig, "hidden_act"),
-    ],
-    ids=["gpt2", "bert", "t5", "llama"],
-)
-def test_an_activation_that_a_file_leaves_out_is_theirs(given, theirs, name):
-    short = {key: value for key, value in given.items() if key != name}
-    assert config_from_hf(short) == config_from_hf(short | {name: getattr(theirs(), name)})
+@pytest.mark.parametrize("theirs", LEFT_OUT)
+def test_what_a_file_leaves_out_is_what_transformers_takes_for_it(theirs):
+    given, names = LEFT_OUT[theirs]
+    default = getattr(transformers, theirs)()
+    short = {name: value for name, value in given.items() if name not in names}
+    assert config_from_hf(short) == config_from_hf(short | {name: getattr(default, name) for name in names})
 
 
 @pytest.mark.parametrize(
@@ -472,8 +451,9 @@ def test_settings_of_a_ramp_that_is_not_used_are_not_missed():
     assert config_to_hf(longer)["max_position_embeddings"] == 16
 
 
-def test_every_family_has_its_tables_and_its_reader():
-    assert set(FORMATS) == set(ARCHITECTURES) == set(READERS), "add to FORMATS, ARCHITECTURES and READERS"
+def test_every_family_has_its_tables_and_its_reader_and_writer():
+    families = set(FORMATS)
+    assert families == set(ARCHITECTURES) == set(READERS) == set(WRITERS), "add to all four"
 
 
 def test_not_a_config():

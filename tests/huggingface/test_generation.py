@@ -13,7 +13,7 @@ from ledger import TRANSFORMERS, different_ids, largest_relative_difference, rec
 from glassformer.generate import beam_search, generate
 from glassformer.huggingface import load
 
-from .models import NAMES, both_rooms, make
+from .models import CASES, both_rooms, make
 
 # Larger than for the other comparisons, and no head tied, so that texts are no loops of one id
 T5_SIZES = {"relative": 4.0, "Attention.q.": 0.2, "Attention.o.": 1.0, "": 0.35}
@@ -94,7 +94,7 @@ def test_a_hundred_greedy_ids(case, theirs, said, folder, room, lengths):
     model = load(folder, room=room, dtype="float64")
     actual = generate(model, n_new=100, temperature=0, **arguments)
     different = int((np.stack([text[-100:] for text in actual]) != expected).sum())
-    note(f"{NAMES[case]}: 100 greedy ids", room, different)
+    note(f"{CASES[case].named}: 100 greedy ids", room, different)
 
 
 @both_rooms
@@ -119,7 +119,7 @@ def test_beam_search(case, theirs, said, folder, room, lengths):
     for i, (text, score) in enumerate(actual):
         expected_text = until(expected.sequences[i, begins:].numpy(), [3, 17])[:n_new]
         note(
-            f"{NAMES[case]}: ids of beam search",
+            f"{CASES[case].named}: ids of beam search",
             room,
             different_ids(text[given[i // 2] :].tolist(), expected_text),
         )

@@ -20,7 +20,6 @@ from glassformer.scratch import cross_entropy_backward
 
 from .models import (
     CASES,
-    NAMES,
     all_in_double,
     ask_ours,
     ask_theirs,
@@ -50,13 +49,15 @@ def in_float64(case):
     return all_in_double(), CASTS_UNDONE
 
 
-def compare(case, room, ours, theirs, given, dtype, bound, reference=TRANSFORMERS):
-    (logits, pooled), (expected, expected_pooled) = ours, theirs
+def compare(case, room, ours, theirs, given, dtype="float32", bound=SINGLE, reference=TRANSFORMERS):
+    """Compares what both models answer, or our model with an answer of theirs."""
+    logits, pooled = ask_ours(room, ours, given)
+    expected, expected_pooled = theirs if isinstance(theirs, tuple) else ask_theirs(case, theirs, given)
     logits, expected = real(given, numpy(logits)), real(given, numpy(expected))
     assert 0.5 < expected.std() < 20
     assert str(logits.dtype) == dtype
-    headless = CASES[case][0].endswith("Model") and "LMHead" not in CASES[case][0]
-    outputs = {f"{NAMES[case]}: {'final states' if headless else 'logits'}": (logits, expected)}
+    headless = CASES[case].architecture.endswith("Model") and "LMHead" not in CASES[case].architecture
+    outputs = {f"{CASES[case].named}: {'final states' if headless else 'logits'}": (logits, expected)}
     assert (pooled is None) == (expected_pooled is None)
     if pooled is not None:
         outputs["BERT: pooler"] = numpy(pooled), numpy(expected_pooled)
@@ -78,10 +79,7 @@ def test_float32(tmp_path, case, attention, room, padded):
     theirs = make(case, attention=attention)
     theirs.save_pretrained(tmp_path)
     given = batch(case, padded)
-    ours = load(tmp_path, room=room)
-    compare(
-        case, room, ask_ours(room, ours, given), ask_theirs(case, theirs, given), given, "float32", SINGLE
-    )
+    compare(case, room, load(tmp_path, room=room), theirs, given)
 
 
 @both_rooms
@@ -96,7 +94,7 @@ def test_float64(tmp_path, case, attention, room, padded):
         given = batch(case, padded)
         expected = ask_theirs(case, theirs, given)
     ours = load(tmp_path, room=room, dtype="float64")
-    compare(case, room, ask_ours(room, ours, given), expected, given, "float64", DOUBLE, reference)
+    compare(case, room, ours, expected, given, "float64", DOUBLE, reference)
 
 
 @both_rooms
@@ -108,16 +106,8 @@ def test_float64_against_what_casts_to_float32(tmp_path, case, room):
     # Whole texts: padded on the left, this LLaMA's padding becomes NaN and, as 0 · NaN, reaches the real tokens.
     given = batch(case, False)
     ours = load(tmp_path, room=room, dtype="float64")
-    compare(
-        case,
-        room,
-        ask_ours(room, ours, given),
-        ask_theirs(case, theirs, given),
-        given,
-        "float64",
-        THEIR_FLOAT32 + (THEIR_ROUNDED_ANGLES if case == "llama-3.1" else 0),
-        CASTS_LEFT_IN,
-    )
+    bound = THEIR_FLOAT32 + (THEIR_ROUNDED_ANGLES if case == "llama-3.1" else 0)
+    compare(case, room, ours, theirs, given, "float64", bound, CASTS_LEFT_IN)
 
 
 @both_rooms
@@ -160,7 +150,7 @@ def test_gradients(tmp_path, case, room):
     assert actual.keys() == expected.keys()
     scale = max(np.abs(gradient).max() for gradient in expected.values())
     difference = max(largest_difference(actual[name], expected[name]) for name in expected) / scale
-    component = f"{NAMES[case]}: gradients"
+    component = f"{CASES[case].named}: gradients"
     record(component, reference, "float64", room, difference, GRADIENTS, section="Gradients of whole models")
 
 
@@ -179,53 +169,15 @@ def test_a_window_with_a_cache(tmp_path, room, piece):
     cache = model.new_cache(*ids.shape)
     pieces = [numpy(model(ids[:, t : t + piece], cache=cache)) for t in range(0, ids.shape[1], piece)]
     difference = largest_difference(np.concatenate(pieces, axis=1), expected.numpy())
-    record(
-        f"{NAMES[case]}: logits with a cache",
-        TRANSFORMERS,
-        "float32",
-        room,
-        difference,
-        SINGLE,
-        section="Whole models",
-    )
+    component = f"{CASES[case].named}: logits with a cache"
+    record(component, TRANSFORMERS, "float32", room, difference, SINGLE, section="Whole models")
     model.decoder.sliding_window = None
     assert largest_difference(numpy(model(ids)), expected.numpy()) > 0.1  # the window matters
 
 
 @both_rooms
 @every_case
-@torch.no_grad()
-def test_what_we_save_opens_in_transformers(tmp_path, case, room):
-    make(case).save_pretrained(tmp_path / "theirs")
-    ours = load(tmp_path / "theirs", room=room)
-    save(ours, tmp_path / "ours")
-    kind = getattr(transformers, json.loads((tmp_path / "ours/config.json").read_text())["architectures"][0])
-    opened, report = kind.from_pretrained(
-        tmp_path / "ours", output_loading_info=True, attn_implementation="eager"
-    )
-    unmatched = {name: keys for name, keys in report.items() if keys}
-    # That one sentence follows another, our models do not predict.
-    allowed = (
-        {"cls.seq_relationship.weight", "cls.seq_relationship.bias"} if case == "bert-pretraining" else set()
-    )
-    assert set(unmatched) <= {"missing_keys"}
-    assert set(unmatched.get("missing_keys", ())) == allowed
-    assert next(opened.parameters()).dtype == torch.float32
-    given = batch(case, True)
-    compare(
-        case,
-        room,
-        ask_ours(room, ours, given),
-        ask_theirs(case, opened.eval(), given),
-        given,
-        "float32",
-        SINGLE,
-    )
-
-
-@both_rooms
-@every_case
-def test_what_we_save_is_what_they_saved(tmp_path, case, room):
+def test_what_we_save_is_what_they_saved_and_opens_there(tmp_path, case, room):
     make(case).save_pretrained(tmp_path / "theirs")
     save(load(tmp_path / "theirs", room=room), tmp_path / "ours")
     theirs = load_file(tmp_path / "theirs/model.safetensors")
@@ -234,6 +186,16 @@ def test_what_we_save_is_what_they_saved(tmp_path, case, room):
     for name, values in ours.items():
         assert values.dtype == theirs[name].dtype
         np.testing.assert_array_equal(values, theirs[name])
+    kind = getattr(transformers, json.loads((tmp_path / "ours/config.json").read_text())["architectures"][0])
+    opened, report = kind.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    # That one sentence follows another, our models do not predict.
+    missing = (
+        {"cls.seq_relationship.weight", "cls.seq_relationship.bias"} if case == "bert-pretraining" else {}
+    )
+    assert {name: set(keys) for name, keys in report.items() if keys} == (
+        {"missing_keys": missing} if missing else {}
+    )
+    assert {weight.dtype for weight in opened.parameters()} == {torch.float32}
 
 
 @every_case
@@ -241,7 +203,7 @@ def test_a_state_dict_there_and_back(tmp_path, case):
     """Tensors or arrays, including the copies that a live model has of tied weights."""
     theirs = make(case)
     config = config_from_hf(
-        theirs.config.to_dict() | {"architectures": [CASES[case][0]]}, theirs.state_dict()
+        theirs.config.to_dict() | {"architectures": [CASES[case].architecture]}, theirs.state_dict()
     )
     for state in (theirs.state_dict(), {name: w.numpy() for name, w in theirs.state_dict().items()}):
         ours = state_from_hf(config, state)
@@ -263,7 +225,7 @@ def test_a_state_dict_there_and_back(tmp_path, case):
 def test_files_of_halves(tmp_path, case, dtype, room):
     """Half-precision numbers are read exactly: the result is the float32 model with just these numbers."""
     make(case, getattr(torch, dtype)).save_pretrained(tmp_path)
-    kind = getattr(transformers, CASES[case][0])
+    kind = getattr(transformers, CASES[case].architecture)
     theirs = kind.from_pretrained(tmp_path, dtype=torch.float32, attn_implementation="eager").eval()
     given = batch(case, False)
     ours = load(tmp_path, room=room)
@@ -272,15 +234,7 @@ def test_files_of_halves(tmp_path, case, dtype, room):
     for name, values in actual.items():
         assert values.dtype == np.float32
         np.testing.assert_array_equal(values, expected[name])
-    compare(
-        case,
-        room,
-        ask_ours(room, ours, given),
-        ask_theirs(case, theirs, given),
-        given,
-        "float32",
-        SINGLE,
-    )
+    compare(case, room, ours, theirs, given)
 
 
 def test_bfloat16_from_file_to_file(tmp_path):

@@ -433,13 +433,16 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
         TypeError: `config` is not a ModelConfig.
     """
     checks.instance("config", config, ModelConfig)
-    match config.family:
-        case "encoder":
-            given = _to_bert(config)
-        case "encoder-decoder":
-            given = _to_t5(config)
-        case _:
-            given = _to_llama(config) if config.positions == "rope" else _to_gpt2(config)
+    kind = _family_of(config)
+    form = FORMATS[kind]
+    theirs, _, words = form.activation
+    given = {
+        "architectures": [ARCHITECTURES[kind][-1 if config.head == "none" else 0]],
+        "model_type": kind,
+        **{name: getattr(config, ours) for ours, (name, _) in form.fields.items()},
+        theirs: _word(words, config.feedforward),
+        **WRITERS[kind](config),
+    }
     # Translate back to see whether anything was lost. LLaMAs have no dropout, and a pooler shows in its
     # weights. Without a ramp between slow and fast pairs, its ends mean nothing.
     back = config_from_hf(given)
@@ -450,7 +453,7 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
         if f.name not in silent and getattr(back, f.name) != getattr(config, f.name)
     ]
     if lost:
-        raise ValueError(f"{given['model_type']} of transformers has no {', '.join(lost)}")
+        raise ValueError(f"{kind} of transformers has no {', '.join(lost)}")
     return given
 
 
@@ -484,19 +487,8 @@ def _from_gpt2(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
 
 def _to_gpt2(config: ModelConfig) -> dict[str, Any]:
     return {
-        "architectures": ["GPT2Model" if config.head == "none" else "GPT2LMHeadModel"],
-        "model_type": "gpt2",
-        "vocab_size": config.vocab_size,
-        "n_positions": config.context_length,
-        "n_embd": config.d_model,
-        "n_layer": config.n_layers,
-        "n_head": config.n_heads,
-        "n_inner": config.d_ff,
         "scale_attn_weights": config.attention_scale != 1.0,
-        "activation_function": _word(ACTIVATION_WORDS, config.feedforward),
-        "layer_norm_epsilon": config.norm_eps,
         "tie_word_embeddings": config.head != "untied",
-        "resid_pdrop": config.dropout,
         "embd_pdrop": config.dropout,
         "attn_pdrop": 0.0,
         "bos_token_id": None,
@@ -519,23 +511,9 @@ def _from_bert(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
 
 
 def _to_bert(config: ModelConfig) -> dict[str, Any]:
-    if config.head == "none":
-        architecture = "BertModel"
-    else:
-        architecture = "BertForPreTraining" if config.pooler else "BertForMaskedLM"
+    headed = "BertForPreTraining" if config.pooler else "BertForMaskedLM"
     return {
-        "architectures": [architecture],
-        "model_type": "bert",
-        "vocab_size": config.vocab_size,
-        "max_position_embeddings": config.context_length,
-        "hidden_size": config.d_model,
-        "num_hidden_layers": config.n_layers,
-        "num_attention_heads": config.n_heads,
-        "intermediate_size": config.d_ff,
-        "type_vocab_size": config.n_segments,
-        "layer_norm_eps": config.norm_eps,
-        "hidden_act": _word(ACTIVATION_WORDS, config.feedforward),
-        "hidden_dropout_prob": config.dropout,
+        "architectures": ["BertModel" if config.head == "none" else headed],
         "attention_probs_dropout_prob": 0.0,
         "pad_token_id": None,
     }
@@ -568,24 +546,9 @@ def _check_activation_of_t5(given: Mapping[str, Any]) -> None:
 
 def _to_t5(config: ModelConfig) -> dict[str, Any]:
     return {
-        "architectures": ["T5Model" if config.head == "none" else "T5ForConditionalGeneration"],
-        "model_type": "t5",
         "is_encoder_decoder": True,
-        "vocab_size": config.vocab_size,
-        "n_positions": config.context_length,
-        "d_model": config.d_model,
-        "num_layers": config.n_layers,
-        "num_decoder_layers": config.n_decoder_layers,
-        "num_heads": config.n_heads,
-        "d_kv": config.d_head,
-        "d_ff": config.d_ff,
-        "relative_attention_num_buckets": config.t5_n_buckets,
-        "relative_attention_max_distance": config.t5_max_distance,
-        "layer_norm_epsilon": config.norm_eps,
-        "feed_forward_proj": _word(T5_ACTIVATION_WORDS, config.feedforward),
         "tie_word_embeddings": config.head != "untied",
         "scale_decoder_outputs": config.head_scale != 1.0,
-        "dropout_rate": config.dropout,
         "pad_token_id": 0,  # T5's decoder starts with the padding id
         "decoder_start_token_id": 0,
         "eos_token_id": None,
@@ -607,14 +570,7 @@ def _from_llama(given: Mapping[str, Any], names: Any) -> dict[str, Any]:
 
 
 def _to_llama(config: ModelConfig) -> dict[str, Any]:
-    if config.qk_norm:
-        kind, name = "qwen3", "Qwen3"
-    elif config.attention_bias == "qkv":
-        kind, name = "qwen2", "Qwen2"
-    elif config.sliding_window is not None or config.d_model % config.n_heads:
-        kind, name = "mistral", "Mistral"  # transformers wants a LLaMA's width to be divisible by its heads
-    else:
-        kind, name = "llama", "Llama"
+    kind = _family_of(config)
     scaling = config.rope_scaling
     if scaling == "linear" and config.rope_interpolation == 1:
         scaling = "default"
@@ -624,38 +580,47 @@ def _to_llama(config: ModelConfig) -> dict[str, Any]:
     if kind.startswith("qwen") and config.sliding_window is not None:
         window = {"sliding_window": config.sliding_window, "use_sliding_window": True, "max_window_layers": 0}
     return {
-        "architectures": [f"{name}Model" if config.head == "none" else f"{name}ForCausalLM"],
-        "model_type": kind,
-        "vocab_size": config.vocab_size,
-        "max_position_embeddings": config.context_length,
-        "hidden_size": config.d_model,
-        "num_hidden_layers": config.n_layers,
-        "num_attention_heads": config.n_heads,
-        "num_key_value_heads": config.n_kv_heads,
-        "head_dim": config.d_head,
-        "intermediate_size": config.d_ff,
         "rope_parameters": rope,
         "rope_theta": config.rope_base,  # where transformers 4 looks for both
         "rope_scaling": None if scaling == "default" else rope,
-        "rms_norm_eps": config.norm_eps,
         "attention_bias": config.attention_bias == "all" and kind in ("llama", "qwen3"),
         "mlp_bias": config.feedforward_bias and kind == "llama",
-        "hidden_act": _word(GATES, config.feedforward),
         "tie_word_embeddings": config.head == "tied",
         "bos_token_id": None,
         "eos_token_id": None,
     } | window
 
 
+LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
 READERS: dict[str, Callable[[Mapping[str, Any], Any], dict[str, Any]]] = {
     "gpt2": _from_gpt2,
     "bert": _from_bert,
     "t5": _from_t5,
-    "llama": _from_llama,
-    "mistral": _from_llama,
-    "qwen2": _from_llama,
-    "qwen3": _from_llama,
+    **dict.fromkeys(LLAMA_LIKE, _from_llama),
 }
+"""What each family's file says beyond the tables, as fields of ours; the weights may decide."""
+
+WRITERS: dict[str, Callable[[ModelConfig], dict[str, Any]]] = {
+    "gpt2": _to_gpt2,
+    "bert": _to_bert,
+    "t5": _to_t5,
+    **dict.fromkeys(LLAMA_LIKE, _to_llama),
+}
+"""What each family's file has beyond the tables."""
+
+
+def _family_of(config: ModelConfig) -> str:
+    """Returns the family whose file can describe a model, if any can."""
+    if config.family != "decoder":
+        return {"encoder": "bert", "encoder-decoder": "t5"}[config.family]
+    if config.positions != "rope":
+        return "gpt2"
+    if config.qk_norm:
+        return "qwen3"
+    if config.attention_bias == "qkv":
+        return "qwen2"
+    # transformers wants a LLaMA's width to be divisible by its heads
+    return "mistral" if config.sliding_window is not None or config.d_model % config.n_heads else "llama"
 
 
 def _rope(given: Mapping[str, Any]) -> dict[str, Any]:
