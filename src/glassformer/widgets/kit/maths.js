@@ -92,12 +92,6 @@ export function ruler(similar) {
   return { most, falls: risen[0] ?? last, rises: risen.length, deceives };
 }
 
-// positions (T) -> (T, K/2): the angle of each pair at each position, in radians.
-export function rotationAngles(positions, dHead, base = BASE, interpolation = 1) {
-  const omega = frequencies(dHead, base);
-  return positions.map((p) => omega.map((w) => (p / interpolation) * w));
-}
-
 // rows (T, K), angles (T, K/2) -> (T, K). "half" pairs i with i + K/2, "interleaved" pairs 2i with 2i + 1.
 export function rotate(rows, angles, layout = "half") {
   return rows.map((row, t) => {
@@ -136,11 +130,11 @@ export function t5Bucket(relative, { bidirectional, nBuckets = 32, maxDistance =
 // (T, T) of booleans, true where query t may attend to key s.
 export const causalMask = (T) => range(T).map((t) => range(T).map((s) => s <= t));
 
-// q (T, K), k (S, K), v (S, K) -> output (T, K), weights (T, S). mask: true = may attend; bias is added to the scores.
-export function attention(q, k, v, { mask, bias } = {}) {
+// q (T, K), k (S, K), v (S, K) -> output (T, K), weights (T, S). mask: true = may attend.
+export function attention(q, k, v, { mask } = {}) {
   const scale = Math.sqrt(q[0].length);
   const weights = matmul(q, transpose(k)).map((row, t) =>
-    softmax(row.map((score, s) => (mask && !mask[t][s] ? -Infinity : score / scale + (bias ? bias[t][s] : 0)))),
+    softmax(row.map((score, s) => (mask && !mask[t][s] ? -Infinity : score / scale))),
   );
   return { weights, output: matmul(weights, v) };
 }
