@@ -10,6 +10,7 @@ from glassformer.scratch import Transformer
 from glassformer.text import CharTokenizer
 
 CHARACTERS = "\n !,.:AIabdefghiklmnoprstuvwxy"
+TOKENIZER = CharTokenizer(CHARACTERS)
 SIZES = {
     "vocab_size": len(CHARACTERS),
     "context_length": 40,
@@ -53,19 +54,14 @@ def in_a_file(folder, model, name="my-gpt.safetensors", **options):
     return str(path)
 
 
-def trained(folder):
+def trained(folder, *, tokenizer=TOKENIZER, dtype=torch.float32, **changes):
     """Trains for four steps with a checkpoint every two, in a folder, which it returns."""
-    model = nn.Transformer(ModelConfig(**SIZES), generator=torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    model = nn.Transformer(ModelConfig(**SIZES | changes), generator=generator, dtype=dtype)
     ids = np.arange(300) * 7 % len(CHARACTERS)
     settings = train.TrainingConfig(
         steps=4, batch_size=2, evaluate_every=0, save_every=2, device="cpu", ema=0.5
     )
-    train.Trainer(
-        model,
-        tasks.NextToken(ids, 8, 2, 0),
-        settings,
-        folder,
-        tokenizer=CharTokenizer(CHARACTERS),
-        progress=False,
-    ).run()
+    task = tasks.NextToken(ids, 8, 2, 0)
+    train.Trainer(model, task, settings, folder, tokenizer=tokenizer, progress=False).run()
     return folder

@@ -8,17 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linking import link
 
 from glassformer import shipped
 from glassformer.text import BytePairTokenizer, corpus, split
-from glassformer.widgets.kit.modules import needed, read
 
 FILE = (shipped.PLACE / "words" / shipped.TOKENIZER).read_text("utf-8")
 TOKENIZER = BytePairTokenizer.from_json(FILE)
-PAGE = """async ([modules, loader, file]) => {
-  const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-  window.tokenizer = (await link(modules)).bytePairs(JSON.parse(file));
-}"""
 KINDS = {
     "spaces": ["a  b   c", " a", "a ", "   ", "a \n b", "\t\ta\t b"],
     "line breaks": ["\n", "\n\n", "a\n\nb\n", "a\r\nb", "\n \n", "MENENIUS:\nWhat's the matter?"],
@@ -34,12 +30,17 @@ KINDS = {
 }
 
 
+def tokenizing(browser, file=FILE):
+    """Opens a page with a tokenizer."""
+    page = link(browser.new_page(), "byte_pairs")
+    page.evaluate("(file) => { window.tokenizer = js.bytePairs(JSON.parse(file)) }", file)
+    return page
+
+
 @pytest.fixture(scope="module")
 def ids_of(browser):
     """Provides ids_of(texts), the ids that the view gives each text."""
-    page = browser.new_page()
-    modules = [{"name": name, "source": read(name)} for name in needed("byte_pairs")]
-    page.evaluate(PAGE, [modules, read("loader"), FILE])
+    page = tokenizing(browser)
     yield lambda texts: page.evaluate("texts => texts.map(tokenizer.ids)", texts)
     page.close()
 
@@ -73,23 +74,10 @@ def test_any_text(ids_of, texts):
 def test_any_mixture_of_what_a_reader_types(ids_of):
     generator = random.Random(1)
     pieces = [
-        "the",
-        "horse",
-        "THOU",
-        "ROMEO:",
+        *["the", "horse", "THOU", "ROMEO:", "'", "'s", "!", "--", "7", "é", "🍕", "ing", "kingdom", ","],
         " ",
         "  ",
         "\n",
-        "'",
-        "'s",
-        "!",
-        "--",
-        "7",
-        "é",
-        "🍕",
-        "ing",
-        "kingdom",
-        ",",
     ]
     texts = ["".join(generator.choices(pieces, k=generator.randrange(1, 30))) for _ in range(500)]
     assert_same(ids_of, texts)
@@ -99,9 +87,7 @@ def test_merges_made_in_two_ways(browser):
     """A token that two pairs make, in a vocabulary in which this happens, so that ranks do not only grow; and ddd."""
     text = "abc abc abc bc bc bc xbc ab abcd abcd a bcd aabc cab bca ccab abab dd dd dd"
     tokenizer = BytePairTokenizer.from_text(text * 3, 300)
-    page = browser.new_page()
-    modules = [{"name": name, "source": read(name)} for name in needed("byte_pairs")]
-    page.evaluate(PAGE, [modules, read("loader"), tokenizer.to_json()])
+    page = tokenizing(browser, tokenizer.to_json())
     generator = random.Random(2)
     texts = ["".join(generator.choices("abcdx ", k=30)) for _ in range(300)]
     found = page.evaluate("texts => texts.map(tokenizer.ids)", texts)
@@ -110,9 +96,7 @@ def test_merges_made_in_two_ways(browser):
 
 
 def test_what_is_known_are_the_texts_of_the_tokens(browser):
-    page = browser.new_page()
-    modules = [{"name": name, "source": read(name)} for name in needed("byte_pairs")]
-    page.evaluate(PAGE, [modules, read("loader"), FILE])
+    page = tokenizing(browser)
     known = page.evaluate("tokenizer.known")
     page.close()
     assert known == [TOKENIZER.decode([i]) for i in range(TOKENIZER.vocab_size)]

@@ -1,19 +1,14 @@
 """Tests weights.js against all ways in which a kernel or a page can answer: at once, in parts, late, never, badly."""
 
-import base64
 import itertools
-import json
 
 import pytest
+from linking import base64_of, fields, link
 
 from glassformer.widgets.engine.model import source_of
-from glassformer.widgets.kit.modules import needed, read
 
-PAGE = """async ([modules, loader, config, text]) => {
-  const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-  const upTo = (name) => link(modules.slice(0, 1 + modules.findIndex((module) => module.name === name)));
-  window.js = { ...(await upTo("kit")), ...(await upTo("weights")) };
-  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+PAGE = """([config, text]) => {
+  const bytes = bytesOf(text);
   const file = (length) => new DataView(bytes.slice(0, length).buffer);
   // A view's model, and what somebody behind it answers.
   window.viewOf = (digest, changes = {}) => {
@@ -61,9 +56,7 @@ def linked(browser):
     source = source_of("dates")
     page = browser.new_page()
     page.clock.install()
-    modules = [{"name": name, "source": read(name)} for name in needed("weights")]
-    config, weights = json.loads(source.config.to_json()), base64.b64encode(source.weights).decode()
-    page.evaluate(PAGE, [modules, read("loader"), config, weights])
+    link(page, "kit", "weights").evaluate(PAGE, [fields(source.config), base64_of(source.weights)])
     yield page
     page.close()
 

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 from close import SINGLE, assert_close
+from linking import link
+from own_models import CHARACTERS, trained
 from safetensors.numpy import load as arrays_from
 from traitlets import TraitError
 
-from glassformer import checkpoints, nn, shipped, tasks, text, train, widgets
+from glassformer import checkpoints, shipped, text, widgets
 from glassformer.config import CHOICES, ModelConfig
 from glassformer.widgets.engine.model import LINE, MUST_BE, ModelView, packed, refusal, source_of
-from glassformer.widgets.kit.modules import needed, read
 
 
 class Probe(ModelView, module="model"):
@@ -83,36 +84,10 @@ def test_python_and_javascript_refuse_the_same_in_the_same_words(call):
 
 # --- runs of one's own ---
 
-CHARACTERS = "\n abehiknorst"
-RUN = {
-    "context_length": 8,
-    "d_model": 12,
-    "n_layers": 1,
-    "n_heads": 2,
-    "positions": "rope",
-    "norm": "rmsnorm",
-    "attention_bias": "none",
-    "feedforward": "swiglu",
-    "feedforward_bias": False,
-    "head": "untied",
-}
-
-
-def trained(folder, *, tokenizer, dtype=torch.float32, **changes):
-    """Makes a run of two steps, saved in a folder."""
-    config = ModelConfig(**{"vocab_size": len(CHARACTERS)} | RUN | changes)
-    generator = torch.Generator().manual_seed(0)
-    model = nn.Transformer(config, generator=generator, dtype=dtype)
-    ids = np.arange(200) % len(CHARACTERS)
-    settings = train.TrainingConfig(steps=2, batch_size=2, evaluate_every=0, device="cpu", ema=0.5)
-    task = tasks.NextToken(ids, 8, 2, 0)
-    train.Trainer(model, task, settings, folder, tokenizer=tokenizer, progress=False).run()
-    return str(folder)
-
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_run_of_ones_own_is_taken(tmp_path, dtype):
-    folder = trained(tmp_path / "run", tokenizer=text.CharTokenizer(CHARACTERS), dtype=dtype)
+    folder = str(trained(tmp_path / "run", dtype=dtype))
     view = Probe(folder)
     assert view.model == folder
     assert view._characters == CHARACTERS
@@ -131,7 +106,8 @@ def test_a_run_of_ones_own_is_taken(tmp_path, dtype):
 
 
 def test_a_run_whose_text_is_another_begins_with_what_it_knows(tmp_path):
-    view = Probe(trained(tmp_path, tokenizer=text.CharTokenizer("αβγδεζηθικλμν"[: len(CHARACTERS)])))
+    greek = "".join(chr(ord("α") + i) for i in range(len(CHARACTERS)))
+    view = Probe(str(trained(tmp_path, tokenizer=text.CharTokenizer(greek))))
     assert view.text == "α"
 
 
@@ -143,7 +119,7 @@ REFUSED = {
     ),
     "no tokenizer": ({"tokenizer": None}, None, "has no tokenizer: it was trained without one"),
     "byte pairs": (
-        {"tokenizer": "byte pairs", "vocab_size": 260},
+        {"tokenizer": text.BytePairTokenizer.from_text(text.corpus()[:2000], 260), "vocab_size": 260},
         None,
         "reads BytePairTokenizer tokens; a view shows characters",
     ),
@@ -156,10 +132,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_run_is_refused_in_words(tmp_path, case):
     settings, name, words = REFUSED[case]
-    settings = {"tokenizer": text.CharTokenizer(CHARACTERS)} | settings
-    if settings["tokenizer"] == "byte pairs":
-        settings["tokenizer"] = text.BytePairTokenizer.from_text(text.corpus()[:2000], 260)
-    name = name or trained(tmp_path, **settings)
+    name = name or str(trained(tmp_path, **settings))
     with pytest.raises(TraitError) as refused:
         Probe(name)
     assert name in str(refused.value)
@@ -235,19 +208,10 @@ def test_what_is_packed_is_unpacked_within_half_a_step(call, name):
 
 # --- model.js and reading.js ---
 
-PAGE = """async ([modules, ofReading, loader]) => {
-  const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-  window.js = { ...(await link(modules)), ...(await link(ofReading)) };
-}"""
-
 
 @pytest.fixture(scope="module")
 def linked(browser):
-    page = browser.new_page()
-    modules = [
-        [{"name": name, "source": read(name)} for name in needed(last)] for last in ("model", "reading")
-    ]
-    page.evaluate(PAGE, [*modules, read("loader")])
+    page = link(browser.new_page(), "model", "reading")
     yield page
     page.close()
 

@@ -10,25 +10,15 @@ import numpy as np
 import pytest
 import torch
 from close import SINGLE, assert_close
+from linking import base64_of, opened
 from own_models import CHARACTERS, SIZES, in_a_file, in_one_file, small, trained
 from safetensors.numpy import save
 
 from glassformer import checkpoints, model_files, onepage, shipped, text, untrusted_files
 from glassformer.config import ModelConfig
 from glassformer.widgets.engine.model import source_of
-from glassformer.widgets.kit.modules import needed, read
 
-PAGE = """async ([modules, loader]) => {
-  const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-  const file = await link(modules.slice(0, -1));
-  const engine = await link(modules.slice(0, modules.findIndex(({ name }) => name === "transformer") + 1));
-  const untrusted = await link(modules.slice(0, modules.findIndex(({ name }) => name === "untrusted") + 1));
-  const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const textOf = (bytes) => {
-    let text = "";
-    for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
-    return btoa(text);
-  };
+PAGE = """() => {
   const asFile = ({ path, size, bytes }) => ({
     name: path.split("/").at(-1),
     webkitRelativePath: path.includes("/") ? path : "",
@@ -36,25 +26,25 @@ PAGE = """async ([modules, loader]) => {
     arrayBuffer: async () => bytes.slice().buffer,
     slice: (start, end) => new Blob([bytes.slice(start, end)]),
   });
-  const open = (files) => file.opened(files.map(asFile));
+  const open = (files) => js.opened(files.map(asFile));
   const tried = async (files) => {
     try {
       await open(files);
       return null;
     } catch (error) {
-      if (!(error instanceof file.Refusal)) return `BROKEN ${error}`;
+      if (!(error instanceof js.Refusal)) return `BROKEN ${error}`;
       return error.message;
     }
   };
   const decoded = (files) => files.map(({ bytes, ...more }) => ({ bytes: bytesOf(bytes), ...more }));
   window.asked = {
-    defaults: () => file.DEFAULTS,
-    signs: () => untrusted.SIGNS,
+    defaults: () => js.DEFAULTS,
+    signs: () => js.SIGNS,
     refusal: (files) => tried(decoded(files)),
     async opened(files, ids) {
       const { name, config, characters, tensors, facts } = await open(decoded(files));
-      const logits = new engine.Transformer(config, tensors).forward(ids);
-      const saved = file.written({ config, tokenizer: { characters }, tensors, facts: { ...facts, text: "é €" } });
+      const logits = new js.Transformer(config, tensors).forward(ids);
+      const saved = js.written({ config, tokenizer: { characters }, tensors, facts: { ...facts, text: "é €" } });
       return { name, config, characters, facts, logits: Array.from(logits), saved: textOf(saved) };
     },
     // Every edit is [start, end, bytes in base64]: what is there instead.
@@ -73,11 +63,8 @@ PAGE = """async ([modules, loader]) => {
 
 @pytest.fixture(scope="module")
 def reader(browser):
-    page = browser.new_page()
-    page.route("http://localhost/", lambda route: route.fulfill(body="", content_type="text/html"))
-    page.goto("http://localhost/")  # where a page may compute checksums
-    names = [*needed("model_file"), "loader"]
-    page.evaluate(PAGE, [[{"name": name, "source": read(name)} for name in names], read("loader")])
+    page = opened(browser, "model_file", "transformer", "untrusted")
+    page.evaluate(PAGE)
 
     def ask(function, *arguments):
         return page.evaluate("([name, given]) => window.asked[name](...given)", [function, list(arguments)])
@@ -89,7 +76,7 @@ def reader(browser):
 def file(path, content, **more):
     """Returns a file that the reader chooses."""
     content = content.encode() if isinstance(content, str) else content
-    return {"path": path, "bytes": base64.b64encode(content).decode(), **more}
+    return {"path": path, "bytes": base64_of(content), **more}
 
 
 def one(content):
@@ -224,35 +211,12 @@ def test_other_models_of_the_book_are_refused_by_name(reader, name, words):
 # --- refusals ---
 
 
-def test_a_file_of_another_version_is_not_said_to_have_weights_alone(reader):
-    assert reader("refusal", one(save(weights_with(), metadata(format="glassformer model 2")))) == (
-        "m.safetensors has the format 'glassformer model 2', which another version of Glassformer wrote: "
-        "this one reads 'glassformer model 1'"
-    )
-
-
-def test_a_weight_that_is_too_large_is_named(reader):
-    weights = weights_with()
-    weights["unembedding.weight"][3, 7] = -2e19
-    assert reader("refusal", one(save(weights, metadata()))) == (
-        "m.safetensors: unembedding.weight contains -2e+19 at 3, 7: "
-        "every weight must be finite and smaller than 1e+19"
-    )
-
-
 def test_several_runs_are_refused_like_several_models(reader, tmp_path):
     trained(tmp_path / "both" / "one")
     trained(tmp_path / "both" / "two")
     assert reader("refusal", files_of(tmp_path / "both", tmp_path)) == (
         "These are several runs: choose the folder of one of them"
     )
-
-
-def test_a_value_is_written_as_in_the_file(reader):
-    assert reader("refusal", one(HOSTILE["a text as a number"])).endswith(
-        'd_model="16" must be a whole number'
-    )
-    assert "has the field 'd_model' twice in one object" in reader("refusal", one(HOSTILE["a field twice"]))
 
 
 def test_files_of_another_kind_are_named_as_in_python(reader, tmp_path):
@@ -351,6 +315,12 @@ def in_a_text(words):
     return words.replace(b'"', rb"\"")
 
 
+def with_a_large_weight():
+    weights = weights_with()
+    weights["unembedding.weight"][3, 7] = -2e19
+    return save(weights, metadata())
+
+
 PLACE = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 W = "decoder.norm.weight"
 INFINITE = np.full(16, np.inf, np.float32)
@@ -397,7 +367,18 @@ HOSTILE = {
     ),
     "a text as a number": save(weights_with(), metadata(config={"d_model": "16"})),
     "a decoder of a decoder": save(weights_with(), metadata(config={"n_decoder_layers": 2})),
+    "too large": with_a_large_weight(),
 }
+# What the page says of some of them; and those of which Python begins with the same words.
+SAID = {
+    "another format": "m.safetensors has the format 'glassformer model 2', which another version of Glassformer wrote: "
+    "this one reads 'glassformer model 1'",
+    "too large": "m.safetensors: unembedding.weight contains -2e+19 at 3, 7: every weight must be finite and smaller "
+    "than 1e+19",
+    "a text as a number": 'd_model="16" must be a whole number',
+    "a field twice": "has the field 'd_model' twice in one object",
+}
+ALIKE = ("weights alone", "no tokenizer", "NaN", "infinite", "learned positions", "a hole", "no blocks")
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -412,17 +393,9 @@ def test_both_refuse_what_is_hostile_in_one_sentence(reader, tmp_path, name):
     if name not in ("an encoder",):  # Python has views for them
         assert "m.safetensors" in here
         assert "m.safetensors" in there
-
-
-@pytest.mark.parametrize(
-    "name", ["weights alone", "no tokenizer", "NaN", "infinite", "learned positions", "a hole", "no blocks"]
-)
-def test_both_begin_with_the_same_words(reader, tmp_path, name):
-    here = reader("refusal", one(HOSTILE[name]))
-    there = python_says(tmp_path / "m.safetensors", HOSTILE[name]).replace(
-        "model='m.safetensors'", "m.safetensors"
-    )
-    assert here.split()[:3] == there.split()[:3]
+    assert SAID.get(name, "") in here
+    if name in ALIKE:
+        assert here.split()[:3] == there.replace("model='m.safetensors'", "m.safetensors").split()[:3]
 
 
 def test_what_is_no_mistake_is_taken_by_both(reader, tmp_path):
@@ -444,22 +417,7 @@ def edits(content, seed, count):
     """Returns random damage: flipped bits, other bytes and words, and cuts, as [start, end, what is there instead]."""
     rng = random.Random(seed)
     header = 8 + int.from_bytes(content[:8], "little")
-    words = [
-        b"0",
-        b"-1",
-        b"9" * 20,
-        b"null",
-        b"[]",
-        b"{}",
-        b'""',
-        b"true",
-        b"1e3",
-        b"F16",
-        b"BF16",
-        b"\xff",
-        b"\0",
-        b'\\"',
-    ]
+    words = [*rb"0 -1 null [] {} true 1e3 F16 BF16".split(), b"9" * 20, b'""', b"\xff", b"\0", b'\\"']
     found = []
     for _ in range(count):
         place = rng.randrange(header) if rng.random() < 0.8 else rng.randrange(len(content))
@@ -481,8 +439,8 @@ def edits(content, seed, count):
 def test_both_take_or_refuse_the_same_damaged_files(reader, tmp_path, seed):
     content = in_one_file(small(seed))
     damage = edits(content, seed, 600)
-    sent = [[start, end, base64.b64encode(news).decode()] for start, end, news in damage]
-    here = reader("edited", base64.b64encode(content).decode(), sent)
+    sent = [[start, end, base64_of(news)] for start, end, news in damage]
+    here = reader("edited", base64_of(content), sent)
     assert not [said for said in here if said and said.startswith("BROKEN")]
     differ = []
     for said, (start, end, news) in zip(here, damage, strict=True):

@@ -1,52 +1,35 @@
 """Tests the products of matrices in a page: the kernel and plain JavaScript against NumPy, and when which is used."""
 
-import base64
-
 import numpy as np
 import pytest
 from close import SINGLE, assert_close
+from linking import array_of, base64_of, link
 
-from glassformer.widgets.kit.modules import needed, read
 from tools import kernel
 
-PAGE = """async ([modules, loader]) => {
-  const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-  const { memoryOf } = await link(modules);
-  window.isFast = () => memoryOf(16).isFast;
-  // Everything that is in a memory after one of its functions has run in it.
-  window.ran = ({ plain, name, numbers, given }) => {
-    const memory = memoryOf(numbers.length / 4, { plain });
-    const bytes = Uint8Array.from(atob(numbers), (c) => c.charCodeAt(0));
-    memory.numbers.set(new Float32Array(bytes.buffer));
-    if (memory.isFast === plain) throw new Error(`asked for plain=${plain}, and got isFast=${memory.isFast}`);
-    memory[name](...given);
-    const result = new Uint8Array(memory.numbers.buffer);
-    let text = "";
-    for (let i = 0; i < result.length; i += 8192) text += String.fromCharCode(...result.subarray(i, i + 8192));
-    return btoa(text);
-  };
+# Everything that is in a memory after one of its functions has run in it.
+RUN = """({ plain, name, numbers, given }) => {
+  const memory = js.memoryOf(numbers.length / 4, { plain });
+  memory.numbers.set(new Float32Array(bytesOf(numbers).buffer));
+  if (memory.isFast === plain) throw new Error(`asked for plain=${plain}, and got isFast=${memory.isFast}`);
+  memory[name](...given);
+  return textOf(new Uint8Array(memory.numbers.buffer));
 }"""
+IS_FAST = "js.memoryOf(16).isFast"
 
 
 @pytest.fixture(scope="module")
 def page(browser):
-    page = browser.new_page()
-    yield opened(page)
+    page = link(browser.new_page(), "products")
+    yield page
     page.close()
-
-
-def opened(page):
-    modules = [{"name": module, "source": read(module)} for module in needed("products")]
-    page.evaluate(PAGE, [modules, read("loader")])
-    return page
 
 
 def run(page, name, numbers, given, *, plain):
     """Returns all numbers of the memory after one of its functions has run."""
     numbers = np.concatenate([numbers, np.zeros(-len(numbers) % 4)]).astype(np.float32)
-    text = page.evaluate("(asked) => ran(asked)", {"plain": plain, "name": name, "given": given,
-                         "numbers": base64.b64encode(numbers.tobytes()).decode()})  # fmt: skip
-    return np.frombuffer(base64.b64decode(text), np.float32)[: len(numbers)]
+    asked = {"plain": plain, "name": name, "given": given, "numbers": base64_of(numbers.tobytes())}
+    return array_of(page.evaluate(RUN, asked), dtype=np.float32)[: len(numbers)]
 
 
 class Product:
@@ -256,7 +239,7 @@ OLD = {
 def test_an_old_browser_multiplies_in_plain_javascript(browser, old):
     page = browser.new_page()
     page.evaluate(f"() => void ({OLD[old]})")
-    assert opened(page).evaluate("isFast()") is False
+    assert link(page, "products").evaluate(IS_FAST) is False
     page.close()
 
 
@@ -264,10 +247,9 @@ def test_a_page_that_forbids_webassembly_multiplies_in_plain_javascript(browser)
     policy = "script-src 'unsafe-inline' blob:"
     page = browser.new_page()
     page.set_content(f'<meta http-equiv="Content-Security-Policy" content="{policy}">')
-    assert opened(page).evaluate("[isFast(), isFast()]") == [False, False]
-
+    assert link(page, "products").evaluate(f"[{IS_FAST}, {IS_FAST}]") == [False, False]
     page.close()
 
 
 def test_a_browser_of_today_multiplies_in_the_kernel(page):
-    assert page.evaluate("isFast()") is True
+    assert page.evaluate(IS_FAST) is True

@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 import pytest
 from close import DOUBLE, SINGLE, assert_close
-from learning import arrays_of, bytes_of, fields, opened
+from linking import arrays_of, doubles_of, fields, opened
 
 from glassformer import shipped
 from glassformer.config import ModelConfig
@@ -17,7 +17,7 @@ from glassformer.scratch import Transformer, cross_entropy, cross_entropy_backwa
 from glassformer.text import corpus
 
 LEARN = """({ config, rows, weights, inputs, targets, kind, times }) => {
-  const model = new engine.Trainable(config, rows, kind);
+  const model = new js.Trainable(config, rows, kind);
   if (model.isFast !== !(kind.plain || kind.double)) throw new Error(`isFast=${model.isFast}`);
   model.load(unpacked(weights));
   let loss;
@@ -92,7 +92,7 @@ def theirs(page, model, inputs, targets, kind, *, times=1, causal=True):
     asked = {
         "config": fields(model.config),
         "rows": len(inputs),
-        "weights": {name: bytes_of(weight) for name, weight in model.named_parameters().items()},
+        "weights": {name: doubles_of(weight) for name, weight in model.named_parameters().items()},
         "inputs": inputs.ravel().tolist(),
         "targets": targets.ravel().tolist(),
         "kind": KINDS[kind] | {"causal": causal},
@@ -159,10 +159,10 @@ def test_without_the_mask_the_gradients_are_those_of_scratch_without_it(learning
 )
 def test_other_models_are_refused_by_name(learning, change, why):
     config = ModelConfig(**{**LEARNED, **SIZES["two heads"], **change})
-    assert learning.evaluate("(config) => engine.untrainable(config)", fields(config)) == why
+    assert learning.evaluate("(config) => js.untrainable(config)", fields(config)) == why
 
 
 def test_the_names_are_those_of_a_checkpoint(learning):
     model, _ = shipped.load()
-    found = learning.evaluate("(config) => [...engine.weightsOf(config)]", fields(model.config))
+    found = learning.evaluate("(config) => [...js.weightsOf(config)]", fields(model.config))
     assert found == [[name, list(weight.shape)] for name, weight in model.named_parameters().items()]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from close import SINGLE, assert_close
-from learning import array_of, arrays_of, fields, opened
+from linking import array_of, arrays_of, fields, opened
 
 from glassformer import nn, text
 from glassformer.config import ModelConfig
@@ -48,7 +48,7 @@ RECIPE = {
 
 # Trains from new weights, and returns them with all batches, losses and the weights afterwards.
 TRAIN = """({ settings, kind, steps }) => {
-  const training = drained(engine.Training.of(settings, kind));
+  const training = drained(js.Training.of(settings, kind));
   const start = packed(training.model.read());
   const batches = [];
   for (let i = 0; i < steps; i++) {
@@ -159,7 +159,7 @@ def test_the_schedule_is_that_of_the_package(page, decay):
     changes = {"decay": decay, "warmup": 7, "muon_momentum_warmup": 20}
     training = training_of(changes, steps=50)
     found = page.evaluate(
-        "(settings) => Array.from({ length: 50 }, (_, step) => engine.rateShare(settings, step))",
+        "(settings) => Array.from({ length: 50 }, (_, step) => js.rateShare(settings, step))",
         dataclasses.asdict(training),
     )
     np.testing.assert_allclose(found, [rate_share(training, step) for step in range(50)], rtol=1e-12)
@@ -172,7 +172,7 @@ def test_every_window_is_read_once_in_an_epoch_with_new_cuts_in_the_next(page):
     source = "".join(chr(0x4E00 + i) for i in range(2000))  # every character tells where it stands
     found = page.evaluate(
         """async (text) => {
-          const learned = drained(engine.LearnedText.of(text, { length: 10, rows: 4, seed: 3 }));
+          const learned = drained(js.LearnedText.of(text, { length: 10, rows: 4, seed: 3 }));
           const batches = Array.from({ length: 100 }, (_, i) => learned.batch(i));
           const again = learned.batch(1);
           return {
@@ -200,7 +200,7 @@ def test_every_window_is_read_once_in_an_epoch_with_new_cuts_in_the_next(page):
 
 def test_the_landmarks_are_those_of_chapter_10(page):
     found = page.evaluate(
-        "(text) => drained(drained(engine.LearnedText.of(text, { length: 24, rows: 6, seed: 0 })).landmarks())",
+        "(text) => drained(drained(js.LearnedText.of(text, { length: 24, rows: 6, seed: 0 })).landmarks())",
         TEXT,
     )
     tokenizer = text.CharTokenizer.from_text(TEXT)
@@ -221,7 +221,7 @@ def test_a_text_of_any_characters_can_be_learned(page):
     source = "Ünïcödé 😀 ⟨x⟩ 🎉\n" * 300
     known, ids = page.evaluate(
         """(text) => {
-          const learned = drained(engine.LearnedText.of(text, { length: 8, rows: 2, seed: 0 }));
+          const learned = drained(js.LearnedText.of(text, { length: 8, rows: 2, seed: 0 }));
           return [learned.known, [...learned.ids, ...learned.heldOut]];
         }""",
         source,
@@ -247,7 +247,7 @@ def test_a_text_of_any_characters_can_be_learned(page):
 def test_what_cannot_be_trained_is_refused_in_a_sentence(page, changes, why):
     found = page.evaluate(
         """(settings) => {
-          try { drained(engine.Training.of(settings)); } catch (error) { return error.message; }
+          try { drained(js.Training.of(settings)); } catch (error) { return error.message; }
         }""",
         settings(**changes),
     )
@@ -257,7 +257,7 @@ def test_what_cannot_be_trained_is_refused_in_a_sentence(page, changes, why):
 # --- what a reader may ask ---
 
 ASK = """({ settings, weight }) => {
-  const training = drained(engine.Training.of(settings));
+  const training = drained(js.Training.of(settings));
   for (let i = 0; i < 100; i++) drained(training.train());
   const { inputs, targets } = training.text.heldOutBatch(0);
   const T = training.text.length;
@@ -269,7 +269,7 @@ ASK = """({ settings, weight }) => {
     heldOut: drained(training.heldOut()),
     held: [...training.text.heldOut],
     slopes: drained(training.slopes(weight)),
-    head: textOf(drained(training.head(1, 0))),
+    head: doublesOf(drained(training.head(1, 0))),
     text: drained(training.write({ length: 60, temperature: 0, seed: 0 })),
     known: training.text.known,
   };
@@ -330,7 +330,7 @@ def test_it_writes_what_scratch_would_write(asked):
 def test_back_at_a_checkpoint_the_same_losses_follow(page):
     found = page.evaluate(
         """(settings) => {
-          const training = drained(engine.Training.of(settings));
+          const training = drained(js.Training.of(settings));
           for (let i = 0; i < 40; i++) {
             drained(training.train());
             if (training.step === 20) training.keep();
@@ -353,7 +353,7 @@ def test_back_at_a_checkpoint_the_same_losses_follow(page):
 def test_of_many_checkpoints_some_are_kept(page):
     steps = page.evaluate(
         """(settings) => {
-          const training = drained(engine.Training.of(settings));
+          const training = drained(js.Training.of(settings));
           for (let step = 1; step <= 40; step++) { training.step = step; training.keep(); }
           return training.checkpoints.map(({ step }) => step);
         }""",
@@ -377,9 +377,9 @@ SERVE = """async ({ messages, until, inWorker }) => {
     if (!missing.size) done();
   };
   let training;
-  if (inWorker) training = engine.startTraining(hear);
+  if (inWorker) training = js.startTraining(hear);
   else {
-    const server = new engine.TrainingServer(hear, 4);
+    const server = new js.TrainingServer(hear, 4);
     training = { send: (message) => server.receive(message), stop: () => server.stop(), inWorker: false };
   }
   for (const message of messages) training.send(message);
@@ -428,7 +428,7 @@ def test_a_pause_ends_after_the_step_that_is_under_way(page):
     found = page.evaluate(
         """(settings) => new Promise((resolve) => {
           let at = null;
-          const server = new engine.TrainingServer(({ told, step, isRunning }) => {
+          const server = new js.TrainingServer(({ told, step, isRunning }) => {
             if (told !== "progress" || step < 3) return;
             if (at === null) server.receive({ do: "pause" });
             else if (!isRunning) resolve({ at, step });

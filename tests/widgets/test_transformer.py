@@ -3,13 +3,12 @@
 Every model is read twice: with the WebAssembly kernel and in plain JavaScript.
 """
 
-import base64
 import itertools
-import json
 
 import numpy as np
 import pytest
 from close import ENGINE, SINGLE, assert_close
+from linking import array_of, base64_of, fields, link
 from safetensors.numpy import save
 
 from glassformer import checkpoints, text
@@ -20,34 +19,23 @@ from glassformer.generate import distribution, draw, generate
 from glassformer.scratch import Transformer
 from glassformer.trace import trace
 from glassformer.widgets.engine.model import LINE, source_of
-from glassformer.widgets.kit.modules import needed, read
 
 # What the tests ask of the engine. Arrays go to Python as the bytes of their numbers, all of a reading in one text.
-PAGE = """async ([modules, loader, plain]) => {
-  const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-  const engine = await link(modules);
+PAGE = """(plain) => {
   const models = {};
-  const fileOf = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
-  const textOf = (arrays) => {
-    let text = "";
-    for (const array of arrays) {
-      const bytes = new Uint8Array(Float32Array.from(array).buffer);
-      for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
-    }
-    return btoa(text);
-  };
+  const singlesOf = (arrays) => textOf(Float32Array.from(arrays.flatMap((array) => [...array])));
   const likeliest = (logits, V) => {
     const last = Array.from(logits.subarray(-V));
     return last.indexOf(Math.max(...last));
   };
   window.asked = {
     load(name, config, weights) {
-      models[name] = new engine.Transformer(config, engine.readTensors(fileOf(weights)), { plain });
+      models[name] = new js.Transformer(config, js.readTensors(viewOf(weights)), { plain });
       if (models[name].isFast === plain) throw new Error(`plain=${plain} gives isFast=${plain}`);
     },
     tensors(weights) {
-      const tensors = Object.entries(engine.readTensors(fileOf(weights)));
-      return tensors.map(([name, { shape, data }]) => ({ name, shape, numbers: textOf([data]) }));
+      const tensors = Object.entries(js.readTensors(viewOf(weights)));
+      return tensors.map(([name, { shape, data }]) => ({ name, shape, numbers: singlesOf([data]) }));
     },
     // Read pieces one after another, with a cache or without, and give all that was seen.
     read(name, pieces, { source, cached, rewind }) {
@@ -63,9 +51,9 @@ PAGE = """async ([modules, loader, plain]) => {
         const logits = models[name].forward(ids, { cache, memory, see });
         if (logits !== arrays.at(-1)) throw new Error("what is given is not what was seen");
       }
-      return { places, numbers: textOf(arrays) };
+      return { places, numbers: singlesOf(arrays) };
     },
-    lens: (name, stream) => textOf([models[name].lens(Float32Array.from(stream))]),
+    lens: (name, stream) => singlesOf([models[name].lens(Float32Array.from(stream))]),
     // Greedy: ids, the last of them drawn. Past the context the last of them are read again, as "slide" does.
     write(name, prompt, n, withCache) {
       const { context_length: context, vocab_size: V } = models[name].config;
@@ -84,14 +72,14 @@ PAGE = """async ([modules, loader, plain]) => {
     // How often a new model pauses when it first reads ids, and again, and whether it finds what others find.
     pauses(name, ids, source) {
       const { config, tensors, isFast } = models[name];
-      const model = new engine.Transformer(config, tensors, { plain: !isFast });
-      const expected = textOf([models[name].forward(ids, { memory: source && models[name].encode(source) })]);
+      const model = new js.Transformer(config, tensors, { plain: !isFast });
+      const expected = singlesOf([models[name].forward(ids, { memory: source && models[name].encode(source) })]);
       const memory = source && model.encode(source);
       const counted = () => {
         const steps = model.steps(ids, { memory });
         for (let pauses = 0; ; pauses++) {
           const { done, value } = steps.next();
-          if (done) return [pauses, textOf([value]) === expected];
+          if (done) return [pauses, singlesOf([value]) === expected];
         }
       };
       return [counted(), counted()];
@@ -107,7 +95,7 @@ PAGE = """async ([modules, loader, plain]) => {
           if (done) found[i] = value;
         });
       }
-      return found.map((logits, i) => textOf([logits]) === textOf([models[name].forward(texts[i])]));
+      return found.map((logits, i) => singlesOf([logits]) === singlesOf([models[name].forward(texts[i])]));
     },
     complaint(name, ids, inputs) {
       try {
@@ -153,10 +141,6 @@ def in_double(source):
     return model.eval()
 
 
-def float32(numbers):
-    return np.frombuffer(base64.b64decode(numbers), np.float32)
-
-
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
     """Returns name -> Source: a model of the book, or one of DRAWN, whose random weights are saved like a run's."""
@@ -181,15 +165,13 @@ class Engine:
     def __init__(self, page, sources, plain):
         self.page, self.sources = page, sources
         self.loaded = {}
-        modules = [{"name": module, "source": read(module)} for module in needed("transformer")]
-        page.evaluate(PAGE, [modules, read("loader"), plain])
+        link(page, "transformer").evaluate(PAGE, plain)
 
     def load(self, name):
         """Returns the NumPy model with the weights that the page has, in float64."""
         if name not in self.loaded:
             found = self.sources[name]
-            config, weights = json.loads(found.config.to_json()), base64.b64encode(found.weights).decode()
-            self.page.evaluate("([...given]) => asked.load(...given)", [name, config, weights])
+            self.ask("load", name, fields(found.config), base64_of(found.weights))
             self.loaded[name] = in_double(found)
         return self.loaded[name]
 
@@ -199,7 +181,7 @@ class Engine:
     def read(self, name, pieces, **options):
         """Returns [(part, sublayer, name, array), …] of everything that was traced."""
         found = self.ask("read", name, pieces, options)
-        numbers, at, seen = float32(found["numbers"]), 0, []
+        numbers, at, seen = array_of(found["numbers"], dtype=np.float32), 0, []
         for place in found["places"]:
             size = np.prod(place["shape"], dtype=int)
             array = numbers[at : at + size].reshape(place["shape"])
@@ -290,7 +272,7 @@ def test_the_lens_reads_a_stream_as_the_last_one_is_read(engine, name):
     with trace() as seen:
         model(ids[None])
     for stream in seen.arrays("stream")[:3]:
-        found = float32(engine.ask("lens", name, stream.ravel().tolist())).reshape(5, -1)
+        found = array_of(engine.ask("lens", name, stream.ravel().tolist()), (5, -1), np.float32)
         assert_close(found, model.head(stack.norm(stream))[0], SINGLE)
 
 
@@ -382,8 +364,7 @@ def test_it_says_in_words_which_weights_are_missing(engine):
     source = engine.sources["an odd decoder"]
     weights = checkpoints.arrays_from(source.weights)
     del weights["decoder.blocks.1.attention.W_k.weight"]
-    text = base64.b64encode(save(weights)).decode()
-    engine.ask("load", "incomplete", json.loads(source.config.to_json()), text)
+    engine.ask("load", "incomplete", fields(source.config), base64_of(save(weights)))
     assert engine.ask("complaint", "incomplete", [0], {}) == (
         "the weights lack decoder.blocks.1.attention.W_k.weight"
     )
@@ -396,9 +377,9 @@ def test_every_half_is_read_as_numpy_reads_it(engine):
     halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
     singles = np.array([[1.5, -0.0, 3e38], [1e-45, np.inf, -2.0]], np.float32)
     weights = save({"halves": halves, "singles": singles}, {"note": "no tensor"})
-    found = engine.ask("tensors", base64.b64encode(weights).decode())
+    found = engine.ask("tensors", base64_of(weights))
     assert {one["name"]: one["shape"] for one in found} == {"halves": [2**16], "singles": [2, 3]}
-    arrays = {one["name"]: float32(one["numbers"]).reshape(one["shape"]) for one in found}
+    arrays = {one["name"]: array_of(one["numbers"], one["shape"], np.float32) for one in found}
     np.testing.assert_array_equal(arrays["halves"], halves.astype(np.float32))
     np.testing.assert_array_equal(np.signbit(arrays["halves"][: 2**15]), False)
     np.testing.assert_array_equal(arrays["singles"], singles)
@@ -406,7 +387,7 @@ def test_every_half_is_read_as_numpy_reads_it(engine):
 
 
 def test_another_number_type_is_refused_in_words(engine):
-    weights = base64.b64encode(save({"a.weight": np.ones(2)})).decode()
+    weights = base64_of(save({"a.weight": np.ones(2)}))
     with pytest.raises(Exception, match=r"a\.weight has dtype F64, but it must be F16 or F32"):
         engine.ask("tensors", weights)
 

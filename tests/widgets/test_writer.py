@@ -3,18 +3,15 @@
 When a text is longer than C, the model reads from the first multiple of C/2 that leaves at most C characters in view.
 """
 
-import base64
-import json
-
 import numpy as np
 import pytest
 from close import SINGLE, assert_close
+from linking import base64_of, fields, link
 
 from glassformer import onepage, shipped, text
 from glassformer.generate import generate
 from glassformer.generate.reader import window_start
 from glassformer.widgets.engine.model import source_of
-from glassformer.widgets.kit.modules import needed, read
 
 STARTS = {  # by hand: (length, C) -> the first position that is read
     (1, 128): 0,
@@ -71,15 +68,11 @@ def test_the_rule_on_the_one_page(length, context):
 
 # --- the same text in all three ---
 
-WRITE = """async ([engine, writing, loader, config, weights]) => {
-  const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-  const { Transformer, readTensors } = await link(engine);
-  const { Writer } = await link(writing);
-  const file = Uint8Array.from(atob(weights), (character) => character.charCodeAt(0));
-  const model = new Transformer(config, readTensors(new DataView(file.buffer)));
+WRITE = """([config, weights]) => {
+  const model = new js.Transformer(config, js.readTensors(viewOf(weights)));
   const writers = {};
   window.write = (name, prompt, runs) => {
-    const writer = (writers[name] ??= new Writer(config.context_length, { prompt, ids: [], logits: [] }));
+    const writer = (writers[name] ??= new js.Writer(config.context_length, { prompt, ids: [], logits: [] }));
     for (const { length, picked } of runs) {
       writer.fit({ prompt, length, seed: 1, strategy: { temperature: 0 }, picked: new Map(picked) });
       while (!writer.isDone) for (const _ of writer.next(model));
@@ -95,13 +88,8 @@ C = MODEL.config.context_length
 
 @pytest.fixture(scope="module")
 def write(browser):
-    page, source = browser.new_page(), source_of("shakespeare")
-    engine, writer = (
-        [{"name": module, "source": read(module)} for module in needed(name)]
-        for name in ("transformer", "writer")
-    )
-    config, weights = json.loads(source.config.to_json()), base64.b64encode(source.weights).decode()
-    page.evaluate(WRITE, [engine, writer, read("loader"), config, weights])
+    page, source = link(browser.new_page(), "transformer", "writer"), source_of("shakespeare")
+    page.evaluate(WRITE, [fields(source.config), base64_of(source.weights)])
     yield lambda *given: page.evaluate("(given) => write(...given)", list(given))
     page.close()
 
