@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -294,10 +294,13 @@ class Trainer:
                 self.average[name].lerp_(weight, 1 - stays)
 
     @contextmanager
-    def _averaged(self, average: dict[str, torch.Tensor]) -> Iterator[None]:
-        """Temporarily loads the averaged weights."""
+    def _as_used(self) -> Iterator[None]:
+        """Temporarily loads the averaged weights, if an average is kept."""
+        if self.average is None:
+            yield
+            return
         own = {name: weight.detach().clone() for name, weight in self.model.named_parameters()}
-        _copy(average, self.model)
+        _copy(self.average, self.model)
         try:
             yield
         finally:
@@ -309,7 +312,7 @@ class Trainer:
         shown = {"progress": self.progress and self._is_first}
         found = {"validation_loss": validation_loss(self.model, self.task, self.processes, **shown)}
         if self.average is not None:
-            with self._averaged(self.average):
+            with self._as_used():
                 found["validation_loss_ema"] = validation_loss(self.model, self.task, self.processes, **shown)
         for name, loss in found.items():
             if not np.isfinite(loss):
@@ -322,10 +325,6 @@ class Trainer:
             return loss_over(
                 self.model, self.task.test(), self.processes, progress=self.progress and self._is_first
             )
-
-    def _as_used(self) -> AbstractContextManager[None]:
-        """Temporarily loads the averaged weights, if an average is kept."""
-        return nullcontext() if self.average is None else self._averaged(self.average)
 
     def _sample(self) -> str:
         self.model.eval()
@@ -362,24 +361,22 @@ class Trainer:
         self._check_weights()
         with naming(self.folder):
             self.log.sync()
-            self._latest = self._write(self.folder)
+            self._latest = checkpoints.save(self.folder, self._as_checkpoint())
 
-    def _write(self, folder: Path) -> Path:
-        return checkpoints.save(
-            folder,
-            Checkpoint(
-                step=self.step,
-                model_config=self.model.config,
-                training=asdict(self.config),
-                tokens=self.tokens,
-                weights={name: _array(weight) for name, weight in self.model.named_parameters()},
-                optimizer=optimizer_state(self.model, self.optimizers, _array),
-                average=None
-                if self.average is None
-                else {name: _array(weight) for name, weight in self.average.items()},
-                tokenizer=None if self.tokenizer is None else self.tokenizer.to_json(),
-                task=self.task.checksum(),
-            ),
+    def _as_checkpoint(self) -> Checkpoint:
+        average = None
+        if self.average is not None:
+            average = {name: _array(weight) for name, weight in self.average.items()}
+        return Checkpoint(
+            step=self.step,
+            model_config=self.model.config,
+            training=asdict(self.config),
+            tokens=self.tokens,
+            weights={name: _array(weight) for name, weight in self.model.named_parameters()},
+            optimizer=optimizer_state(self.model, self.optimizers, _array),
+            average=average,
+            tokenizer=None if self.tokenizer is None else self.tokenizer.to_json(),
+            task=self.task.checksum(),
         )
 
     def _check_weights(self) -> None:
