@@ -17,7 +17,7 @@ from playwright.sync_api import Locator, Page
 
 from glassformer.widgets.kit.modules import needed, read
 from glassformer.widgets.kit.view import FileView
-from tools.browser import axe_violations, contrast_violations
+from tools.browser import PATIENCE, axe_violations, contrast_violations
 
 # The page, and the model that a widget's `render` is given: anywidget's interface, as far as widgets use it.
 BLANK = """<!doctype html>
@@ -89,6 +89,33 @@ HOLD_BEATS = """() => {
   };
 }"""
 
+# Files whose names contain a text do not arrive until `release` is called.
+WITHHOLD = """(part) => {
+  const [real, waiting] = [window.fileOf, []];
+  window.fileOf = async (what, digest) => {
+    if (what.includes(part)) await new Promise((go) => waiting.push(go));
+    return real(what, digest);
+  };
+  window.withheld = () => waiting.length;
+  window.release = () => {
+    window.fileOf = real;
+    for (const go of waiting.splice(0)) go();
+  };
+}"""
+
+# Whatever file is asked for, there is none, until `mend` is called.
+REFUSE = """(i) => {
+  const { model } = window.mounted[i];
+  const [on, send, heard] = [model.on, model.send, new Set()];
+  model.on = (event, act) => {
+    if (event === "msg:custom") heard.add(act);
+    on(event, act);
+  };
+  model.send = ({ ask }) =>
+    queueMicrotask(() => heard.forEach((act) => act({ answer: ask, problem: "Not today." }, [])));
+  window.mend = () => void (model.send = send);
+}"""
+
 # Waits for two successive frames in which nothing is pending: the first draws a result that has just arrived, and the
 # second redraws whatever has changed its size because of it.
 SETTLED = """async ([awaited, patience]) => {
@@ -101,7 +128,6 @@ SETTLED = """async ([awaited, patience]) => {
   }
   return null;
 }"""
-PATIENCE = 60  # seconds: a bound on a slow machine, and not a measurement
 
 
 def settle(page: Page, *, told: bool = False) -> None:
@@ -203,6 +229,10 @@ class Mounted:
     def theme(self, name: str) -> None:
         self.page.evaluate("(name) => (document.documentElement.dataset.theme = name)", name)
         self.settle()
+
+    def refuse(self) -> None:
+        """From now on, whatever file the view asks for, the answer is "Not today.", until `mend()` in the page."""
+        self.page.evaluate(REFUSE, self.index)
 
     def hold_beats(self) -> None:
         """From now on, animations advance when `beat` is called instead of with time."""
@@ -310,6 +340,22 @@ def mount(page):
         return Mounted(page, widget, page.evaluate(MOUNT, [state, modules]))
 
     return mount
+
+
+@pytest.fixture
+def again(tab, page, mount):
+    """Provides again(widget) -> Mounted, on a page that has an address and is opened anew, as by a returning reader."""
+    address, blank = "https://book.example/", page.content()
+    page.route(address, lambda route: route.fulfill(body=blank, content_type="text/html"))
+
+    def again(widget):
+        page.goto(address)
+        tab[1].clear()  # to ask for this page is no trouble
+        return mount(widget)
+
+    yield again
+    page.evaluate("localStorage.clear()")
+    page.unroute(address)
 
 
 @pytest.fixture

@@ -1,3 +1,3 @@
 """Gives the tests of views a blank page."""
 
-from mounting import call, mount, page, shoot, tab  # noqa: F401
+from mounting import again, call, mount, page, shoot, tab  # noqa: F401

@@ -28,6 +28,7 @@ ORDER = {
     "options": ["leave one out", "run one twice", "turn all around"],
 }
 KINDS = {"number": NUMBER, "point": POINT, "choice": CHOICE, "order": ORDER}
+ANSWERS = {"number": [0.6], "point": [30], "choice": [2], "order": [1, 2, 0]}
 BELOW = "Open the heading below to see the rest."  # there is none on a blank page
 
 
@@ -177,7 +178,7 @@ def test_no_answer_is_judged(mount, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_change_keeps_the_answer_and_forget_does_not(mount, kind):
     view = mount(asked(KINDS[kind]))
-    view.set(committed=[[0.6], [30], [2], [1, 2, 0]][list(KINDS).index(kind)], shown=True)
+    view.set(committed=ANSWERS[kind], shown=True)
     before = view.now("committed")
     view.root.get_by_role("button", name="Change my answer").press("Enter")
     assert view.get("shown") is False
@@ -206,7 +207,7 @@ def test_it_keeps_no_empty_space_and_nothing_above_the_answer_moves(mount, kind,
     assert gap < 0.1 * height
     hint = view.root.locator(".gf-hint")
     before = hint.bounding_box()
-    view.set(committed=[[0.6], [30], [2], [1, 2, 0]][list(KINDS).index(kind)], shown=True)
+    view.set(committed=ANSWERS[kind], shown=True)
     height, gap = view.root.evaluate(GAPS)
     assert gap < 0.1 * height
     assert hint.bounding_box() == before
@@ -221,7 +222,7 @@ def test_targets_are_large_enough_and_axe_finds_nothing(mount, kind, shoot):
         assert min(box["width"], box["height"]) >= 24
     assert view.axe_violations() == []
     shoot(f"predict-{kind}-asked")
-    view.set(committed=[[0.6], [30], [2], [1, 2, 0]][list(KINDS).index(kind)], shown=True)
+    view.set(committed=ANSWERS[kind], shown=True)
     assert view.axe_violations() == []
     shoot(f"predict-{kind}-shown")
 
@@ -254,28 +255,12 @@ def test_in_a_notebook_without_that_button_it_names_the_heading(mount):
     assert view.says.endswith("Open the heading “Count them” below to see the rest.")
 
 
-@pytest.fixture
-def again(tab, page, mount):
-    """Provides again(table) -> view, on a page that is opened anew and remembers what was answered."""
-    blank = page.content()
-    page.route("https://book.example/", lambda route: route.fulfill(body=blank, content_type="text/html"))
-
-    def again(table):
-        page.goto("https://book.example/")
-        tab[1].clear()  # to ask for this page is no trouble
-        return mount(asked(table))
-
-    yield again
-    page.evaluate("localStorage.clear()")
-    page.unroute("https://book.example/")
-
-
 def test_an_answer_is_there_when_the_reader_comes_back_and_is_none_to_another_question(again):
-    view = again(CHOICE)
+    view = again(asked(CHOICE))
     view.control("everywhere").check()
     show(view)
-    assert again(CHOICE).says.startswith("You said “everywhere”")
-    assert again(CHOICE | {"question": "Where does it look now?"}).says == ""
+    assert again(asked(CHOICE)).says.startswith("You said “everywhere”")
+    assert again(asked(CHOICE | {"question": "Where does it look now?"})).says == ""
 
 
 NO_ANSWERS = [
@@ -286,14 +271,14 @@ NO_ANSWERS = [
 
 @pytest.mark.parametrize(("kind", "committed"), NO_ANSWERS)
 def test_what_is_no_answer_is_not_recalled(again, page, kind, committed):
-    view = again(KINDS[kind])
+    view = again(asked(KINDS[kind]))
     view.root.get_by_role("button", name="Just show me").press("Enter")
     tamper = """committed => {
         const [key] = Object.keys(localStorage);
         localStorage[key] = JSON.stringify({ ...JSON.parse(localStorage[key]), committed });
     }"""
     page.evaluate(tamper, committed)
-    view = again(KINDS[kind])
+    view = again(asked(KINDS[kind]))
     assert (view.get("committed"), view.get("shown")) == ([], True)
 
 

@@ -182,28 +182,12 @@ def test_answers_come_back_with_the_notebook(mount):
 # --- the browser keeps the answers ---------------------------------------------------------------------------
 
 
-@pytest.fixture
-def again(tab, page, mount):
-    """Provides again(quiz) -> Mounted, on a reloaded page with an address, as for a reader who comes back."""
-    blank = page.content()
-    page.route("https://book.example/", lambda route: route.fulfill(body=blank, content_type="text/html"))
-
-    def again(quiz=None):
-        page.goto("https://book.example/")
-        tab[1].clear()  # to ask for this page is no trouble
-        return mount(quiz or Quiz.from_toml(SAMPLE))
-
-    yield again
-    page.evaluate("localStorage.clear()")
-    page.unroute("https://book.example/")
-
-
 def test_answers_are_there_when_the_reader_comes_back(again):
-    first = again()
+    first = again(Quiz.from_toml(SAMPLE))
     first.control("The weights.").check()
     first.control("The scores.").check()
     first.settle()
-    back = again()
+    back = again(Quiz.from_toml(SAMPLE))
     assert back.says == "1 of 2 right, 0 at the first try."
     assert feedback(back, 0)[0].startswith("✓ Right.")
     assert marks(back, 0) == ["✗", "✓", ""]
@@ -211,17 +195,17 @@ def test_answers_are_there_when_the_reader_comes_back(again):
 
 
 def test_start_again_forgets_what_the_browser_kept(again):
-    view = again()
+    view = again(Quiz.from_toml(SAMPLE))
     view.control("The weights.").check()
     view.root.get_by_role("button", name="Start again").press("Enter")
     view.root.get_by_role("button", name="Forget my answers").press("Enter")
     view.settle()
-    assert again().says == "2 questions, none answered yet."
+    assert again(Quiz.from_toml(SAMPLE)).says == "2 questions, none answered yet."
     assert view.page.evaluate("localStorage.length") == 0
 
 
 def test_answers_to_other_questions_are_not_taken_for_answers_to_these(again):
-    view = again()
+    view = again(Quiz.from_toml(SAMPLE))
     view.control("The weights.").check()
     view.settle()
     other = Quiz.from_toml(changed("The *weights*.", "The weights, scaled."))
@@ -229,7 +213,7 @@ def test_answers_to_other_questions_are_not_taken_for_answers_to_these(again):
 
 
 def test_answers_that_python_has_come_first(again):
-    view = again()
+    view = again(Quiz.from_toml(SAMPLE))
     view.control("The weights.").check()
     view.settle()
     quiz = Quiz.from_toml(SAMPLE)
@@ -248,10 +232,10 @@ def test_what_is_no_answer_is_not_recalled(again):
         "nonsense",
         *(json.dumps({"asked": asked, "answers": answers}) for answers in tampered),
     ):
-        again().page.evaluate(
+        again(Quiz.from_toml(SAMPLE)).page.evaluate(
             "kept => localStorage.setItem('glassformer.quiz: What is `q @ k.T`?', kept)", kept
         )
-        assert again().says == "2 questions, none answered yet."
+        assert again(Quiz.from_toml(SAMPLE)).says == "2 questions, none answered yet."
 
 
 def test_where_nothing_may_be_kept_the_quiz_works_and_promises_nothing(quiz):
