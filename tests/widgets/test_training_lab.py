@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
+from linking import link
 from playwright.sync_api import expect
-from traitlets import TraitError
 
 from glassformer import model_files
 from glassformer.checkpoints import model_of
@@ -65,6 +65,17 @@ class Lab:
         """Waits until the whole held-out text is judged."""
         expect(self.line).to_have_text(DONE)
 
+    def nudge(self):
+        self.button("Nudge it").press("Enter")
+        expect(self.root.locator(".gf-weight-slopes tr")).to_have_count(5)
+
+    def saved(self, folder):
+        """Saves the model, and returns its suggested name and what Python reads of it."""
+        with self.view.page.expect_download() as download:
+            self.button("Save my model").press("Enter")
+        download.value.save_as(folder / "mine.safetensors")
+        return download.value.suggested_filename, model_files.load(folder / "mine.safetensors")
+
     def fact(self, name):
         return self.root.locator(f'.gf-lab-facts dt:text-is("{name}") + dd')
 
@@ -91,7 +102,16 @@ class Lab:
 
 @pytest.fixture
 def lab(mount):
-    return lambda **traits: Lab(mount(TrainingLab(**traits)))
+    """Provides lab(**traits) -> Lab, or lab(trained=True): one that has learned the reader's text."""
+
+    def lab(*, trained=False, **traits):
+        shown = Lab(mount(TrainingLab(**(OWN if trained else {}) | traits)))
+        if trained:
+            shown.start()
+            shown.ends()
+        return shown
+
+    return lab
 
 
 # --- before ---
@@ -113,34 +133,19 @@ def test_it_is_there_before_anything_is_loaded(lab):
     assert "Nothing leaves it: neither the text nor the model." in shown.root.inner_text()
 
 
-def test_the_landmarks_are_those_of_the_text_that_is_learned(call, browser):
-    page = browser.new_page()
-    found = page.evaluate(
-        """async ([loader, modules, text]) => {
-          const { link } = await import(URL.createObjectURL(new Blob([loader], { type: "text/javascript" })));
-          const { LearnedText } = await link(modules);
-          const drained = (work) => {
-            for (;;) {
-              const { done, value } = work.next();
-              if (done) return value;
-            }
-          };
-          return drained(drained(LearnedText.of(text, { length: 64, rows: 12, seed: 0 })).landmarks());
-        }""",
-        [training_lab.read("loader"), sources("learned_text"), corpus()],
+def test_the_landmarks_are_those_of_the_text_that_is_learned(browser):
+    page = link(browser.new_page(), "learned_text")
+    learned = (
+        "(text) => drained(drained(js.LearnedText.of(text, { length: 64, rows: 12, seed: 0 })).landmarks())"
     )
+    assert page.evaluate(learned, corpus()) == pytest.approx(landmarks(), abs=1e-9)
     page.close()
-    assert found == pytest.approx(landmarks(), abs=1e-9)
 
 
 def test_the_runs_in_pytorch_are_those_of_the_same_recipe_and_size():
     assert rung(RUNG).training == Recipe.of_the_book("modern").training
     assert rung(RUNG).model == Recipe.of_the_book("modern").model
     assert len(TrainingLab()._pytorch) > 1
-
-
-def sources(module):
-    return [{"name": name, "source": training_lab.read(name)} for name in training_lab.needed(module)]
 
 
 def test_a_guess_is_made_by_keyboard_and_by_pointer(lab):
@@ -227,10 +232,8 @@ def test_halves_of_characters_are_replaced_before_a_training(lab, tmp_path):
     expect(shown.root.locator(".gf-control .gf-hint")).to_have_text("12,000 characters, 5 different ones")
     shown.start()
     shown.ends()
-    with shown.view.page.expect_download() as download:
-        shown.button("Save my model").press("Enter")
-    download.value.save_as(tmp_path / "mine.safetensors")
-    assert model_files.load(tmp_path / "mine.safetensors").tokenizer.characters == " ab�🎵"
+    _, model = shown.saved(tmp_path)
+    assert model.tokenizer.characters == " ab�🎵"
 
 
 def test_a_text_that_cannot_be_learned_is_refused(lab):
@@ -376,14 +379,9 @@ def test_pause_stops_it_and_only_a_new_sentence_is_read_aloud(lab):
 
 
 def test_what_is_saved_is_a_model_that_python_reads(lab, tmp_path):
-    shown = lab(**OWN)
-    shown.start()
-    shown.ends()
-    with shown.view.page.expect_download() as download:
-        shown.button("Save my model").press("Enter")
-    assert download.value.suggested_filename == f"my-gpt-{STEPS}-steps.safetensors"
-    download.value.save_as(tmp_path / "mine.safetensors")
-    config, tokenizer, weights, facts = model_files.load(tmp_path / "mine.safetensors")
+    shown = lab(trained=True)
+    name, (config, tokenizer, weights, facts) = shown.saved(tmp_path)
+    assert name == f"my-gpt-{STEPS}-steps.safetensors"
     assert (config.d_model, config.n_layers, facts) == (32, 1, {"steps": str(STEPS)})
     model = model_of(config, weights)
     ids = tokenizer.encode(LINES)
@@ -395,9 +393,7 @@ def test_what_is_saved_is_a_model_that_python_reads(lab, tmp_path):
 
 
 def test_it_can_be_used_in_other_views(lab, mount):
-    shown = lab(**OWN)
-    shown.start()
-    shown.ends()
+    shown = lab(trained=True)
     shown.button("Use it in this book’s views").press("Enter")
     kept = shown.root.locator(".gf-lab-kept")
     expect(kept).to_contain_text("It is ready.")
@@ -464,9 +460,7 @@ def test_the_places_that_it_names_are_those_with_views_of_a_gpt():
 
 
 def test_the_two_slopes_of_a_weight_agree(lab):
-    shown = lab(**OWN)
-    shown.start()
-    shown.ends()
+    shown = lab(trained=True)
     for name, row, column in (("output head", 3, 2), ("block 0: W_up", 5, 40), ("last norm", 7, None)):
         shown.view.control("Matrix or vector").select_option(name)
         shown.view.control("Row").fill(str(row))
@@ -476,8 +470,7 @@ def test_the_two_slopes_of_a_weight_agree(lab):
             shown.view.control("Column").press("Enter")
         assert shown.view.get("weight")[1:] == [row, column or 0]
         expect(shown.root.locator(".gf-weight-slopes tr")).to_have_count(0)
-        shown.button("Nudge it").press("Enter")
-        expect(shown.root.locator(".gf-weight-slopes tr")).to_have_count(5)
+        shown.nudge()
         found = shown.nudged()
         assert found["slope, backward pass"] == pytest.approx(found["slope, finite difference"], rel=1e-5)
         assert found["slope, backward pass"] != 0
@@ -496,13 +489,8 @@ PIXELS = """(canvas) => {
 
 
 def test_a_matrix_is_a_picture_in_which_the_reader_points_at_a_weight(lab, tmp_path):
-    shown = lab(**OWN)
-    shown.start()
-    shown.ends()
-    with shown.view.page.expect_download() as download:
-        shown.button("Save my model").press("Enter")
-    download.value.save_as(tmp_path / "mine.safetensors")
-    _, _, weights, _ = model_files.load(tmp_path / "mine.safetensors")
+    shown = lab(trained=True)
+    _, (_, _, weights, _) = shown.saved(tmp_path)
     picture = shown.root.locator(".gf-weight-picture")
     for title, name, (row, column) in (
         ("block 0: W_up", "decoder.blocks.0.feedforward.W_up.weight", (5, 40)),
@@ -528,8 +516,7 @@ def test_a_matrix_is_a_picture_in_which_the_reader_points_at_a_weight(lab, tmp_p
         place = [row, column] if weights[name].ndim == 2 else [column, 0]
         assert shown.view.get("weight") == [name, *place]
         assert [int(shown.view.control(one).input_value()) for one in ("Row", "Column")] == place
-        shown.button("Nudge it").press("Enter")
-        expect(shown.root.locator(".gf-weight-slopes tr")).to_have_count(5)
+        shown.nudge()
         low, high = [
             float(re.search(NUMBER, one)[0].replace("−", "-"))
             for one in shown.nudged()
@@ -539,17 +526,13 @@ def test_a_matrix_is_a_picture_in_which_the_reader_points_at_a_weight(lab, tmp_p
 
 
 def test_a_weight_outside_the_matrix_becomes_the_nearest(lab):
-    shown = lab(**OWN, weight=["decoder.blocks.5.attention.W_q.weight", 99, 99])
-    shown.start()
-    shown.ends()
+    shown = lab(trained=True, weight=["decoder.blocks.5.attention.W_q.weight", 99, 99])
     assert shown.view.control("Matrix or vector").input_value() == "token_embedding.weight"
     assert shown.view.control("Column").input_value() == "31"
 
 
 def test_the_head_sees_no_character_that_comes_later(lab):
-    shown = lab(**OWN)
-    shown.start()
-    shown.ends()
+    shown = lab(trained=True)
     said = shown.root.locator(".gf-head-said")
     expect(said).to_have_text(re.compile("^At .*, position 20: "))
     shown.root.locator(".gf-character[tabindex='0']").focus()
@@ -622,18 +605,10 @@ def test_the_recorded_run_begins_like_a_new_one(browser):
 
 # --- when something goes wrong ---
 
-# Nobody answers until `release` is called, and then with the problem.
-REFUSED = """() => {
-  const { model } = window.mounted[0];
-  const [on, heard] = [model.on, new Set()];
-  model.on = (event, act) => (event === "msg:custom" ? heard.add(act) : on.call(model, event, act));
-  model.send = async ({ ask }) => heard.forEach((act) => act({ answer: ask, problem: "Not today." }, []));
-}"""
-
 
 def test_a_text_that_does_not_arrive(lab):
     shown = lab()
-    shown.view.page.evaluate(REFUSED)
+    shown.view.refuse()
     shown.start()
     expect(shown.line).to_have_text("The text could not be loaded. Not today.")
     expect(shown.button("Load the text again")).to_be_visible()
@@ -791,8 +766,7 @@ def test_it_is_accessible_and_fits_a_phone(lab, shoot):
     assert shown.view.axe_violations() == []
     shown.start()
     shown.ends()
-    shown.button("Nudge it").press("Enter")
-    expect(shown.root.locator(".gf-weight-slopes tr")).to_have_count(5)
+    shown.nudge()
     assert shown.view.axe_violations() == []
     shoot("training-lab")
     for width in (390, 360):
@@ -819,26 +793,3 @@ def test_a_notebook_stores_no_text_that_is_long_and_no_weights():
         if name != "_modules" and name != "layout"
     }
     assert sum(stored.values()) < 30_000
-
-
-@pytest.mark.parametrize(
-    ("traits", "message"),
-    [
-        ({"name": "long"}, "name"),
-        ({"size": "large"}, "size"),
-        ({"d_model": 48}, "d_model"),
-        ({"n_layers": 0}, "n_layers"),
-        ({"steps": 0}, "steps"),
-        ({"rate": 0}, "rate"),
-        ({"broken": "head"}, "broken"),
-        ({"expected": "nothing"}, "expected"),
-        ({"text": "a" * 20_001}, "text has 20001 characters, but at most 20000 can be stored"),
-        ({"weight": ["x", 0]}, r"weight=\['x', 0\] must be the name of a weight, its row and its column"),
-        ({"weight": ["x", 0, -1]}, "weight"),
-        ({"head": [0]}, r"head=\[0\] must be a block and one of its heads"),
-        ({"head": [0, True]}, "head"),
-    ],
-)
-def test_wrong_settings_are_refused(traits, message):
-    with pytest.raises(TraitError, match=message):
-        TrainingLab(**traits)
