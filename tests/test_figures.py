@@ -7,7 +7,7 @@ import pytest
 from bs4 import BeautifulSoup
 from matplotlib import pyplot as plt
 
-from glassformer import figures, roles
+from glassformer import figures, role_colours
 from glassformer.contents import Chapter, chapter, chapters
 from glassformer.figures import loss_curve, machine, source, style
 from glassformer.figures.machine import HEIGHT, PARTS, WIDTH
@@ -55,10 +55,10 @@ def test_the_colour_of_a_role_follows_the_theme(shown):
     with figures.figure("A line", "A line.") as ax:
         ax.plot([0, 1], [1, 0], color=figures.ROLES["norm"])
     (html,) = shown
-    assert f"stroke: var(--gf-norm, {roles.SHADES['norm']['light']})" in html
+    assert f"stroke: var(--gf-norm, {role_colours.SHADES['norm']['light']})" in html
     for page in ('html[data-theme="dark"]', 'body[data-jp-theme-light="false"]'):
         assert f"{page} .gf-figure" in html
-    assert html.count(f"--gf-norm: {roles.SHADES['norm']['dark']};") == 1
+    assert html.count(f"--gf-norm: {role_colours.SHADES['norm']['dark']};") == 1
 
 
 def test_a_figure_brings_the_roles_that_it_is_drawn_in_and_no_other(shown):
@@ -73,7 +73,7 @@ def test_a_figure_brings_the_roles_that_it_is_drawn_in_and_no_other(shown):
     }  # the first in turn is that of queries
     assert set(re.findall(r"--gf-(\w+): #", html)) == {"query", "norm"}
     for role in ("query", "norm"):
-        assert f"stroke: var(--gf-{role}, {roles.SHADES[role]['light']})" in html
+        assert f"stroke: var(--gf-{role}, {role_colours.SHADES[role]['light']})" in html
     assert "stroke: #123456" in html
     assert "#0102f" not in html
 
@@ -342,7 +342,7 @@ def test_notes_that_the_machine_cannot_show_are_refused(notes, message):
 def test_parts_of_the_machine_are_in_the_order_of_the_chapters_and_do_not_overlap():
     numbers = [part.chapter for part in PARTS]
     assert numbers == sorted(numbers)
-    assert all(part.role in roles.SHADES for part in PARTS)
+    assert all(part.role in role_colours.SHADES for part in PARTS)
     boxes = sorted(box for part in PARTS for box in part.boxes)
     for i, (left, top, width, height) in enumerate(boxes):
         assert 0 <= left < left + width <= WIDTH

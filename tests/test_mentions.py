@@ -6,7 +6,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from glassformer import contents
-from glassformer.mentions import mentioned
+from glassformer.chapter_links import mentioned
 from tools import mentions
 
 

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from glassformer import mentions
+from glassformer import chapter_links
 from glassformer.contents import Chapter
 
 # In a paragraph or a table, what is not prose. The alternatives are tried in this order.
@@ -43,9 +43,9 @@ def linked(markdown: str, address: Callable[[Chapter], str | None]) -> str:
     for first, end in _prose(MarkdownIt().enable("table").parse(markdown)):
         block, done, at = "\n".join(lines[first:end]), "", 0
         for skipped in _NOT_PROSE.finditer(block):
-            done += mentions.linked(block[at : skipped.start()], address) + skipped[0]
+            done += chapter_links.linked(block[at : skipped.start()], address) + skipped[0]
             at = skipped.end()
-        lines[first:end] = (done + mentions.linked(block[at:], address)).split("\n")
+        lines[first:end] = (done + chapter_links.linked(block[at:], address)).split("\n")
     return "\n".join(lines)
 
 
@@ -61,7 +61,9 @@ def from_notebook(path: PurePosixPath) -> Callable[[Chapter], str | None]:
 
 def unlinked(markdown: str) -> list[str]:
     """Returns the numbers of the chapters that the prose of a text mentions without a link, as a parser sees it."""
-    return [number for words, to in _pieces(markdown) if to is None for number in mentions.mentioned(words)]
+    return [
+        number for words, to in _pieces(markdown) if to is None for number in chapter_links.mentioned(words)
+    ]
 
 
 def contradictions(markdown: str) -> list[str]:
@@ -70,7 +72,7 @@ def contradictions(markdown: str) -> list[str]:
         f"{words} → {to}"
         for words, to in _pieces(markdown)
         if to and (target := _CHAPTER.search(to.partition("#")[0]))
-        if (set(mentions.mentioned(words)) or {target["number"]}) != {target["number"]}
+        if (set(chapter_links.mentioned(words)) or {target["number"]}) != {target["number"]}
         or (re.fullmatch(r"\d\d", words) and words != target["number"])
     ]
 

@@ -251,7 +251,7 @@ def execute(text: Path, notebook: Path, root: Path = ROOT) -> None:
             fresh,
             timeout=CELL_TIME_LIMIT,
             resources={"metadata": {"path": str(notebook.parent)}},
-            # Without what first_words.py adds to errors, and what it is made from.
+            # Without what error_hints.py adds to errors, and what it is made from.
             extra_arguments=["--log-level=ERROR", "--IPKernelApp.extra_extensions=[]"],
             store_widget_state=True,
             coalesce_streams=True,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from glassformer import first_words
+from glassformer import error_hints
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -27,7 +27,7 @@ def load_ipython_extension(shell: Any) -> None:
     """
     if (kernel := getattr(shell, "kernel", None)) is not None:  # none in a terminal
         kernel.language_info = {name: it for name, it in kernel.language_info.items() if name != "version"}
-        first_words.load(shell)
+        error_hints.load(shell)
 
 
 # --- the server ---

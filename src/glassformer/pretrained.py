@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from glassformer import checkpoints, model_files, shipped
 from glassformer.checkpoints import StoredModel
-from glassformer.rooms import AnyTransformer
+from glassformer.protocols import AnyTransformer
 from glassformer.text import library_errors, tokenizer_from_json
 from glassformer.untrusted_files import errors_about
 

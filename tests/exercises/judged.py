@@ -84,7 +84,7 @@ given = types.ModuleType("given")  # a page's code imports the answers from here
 def _by_check(folder):
     """Returns a function that judges an answer as a notebook in this folder does, and returns what it shows."""
     from glassformer.exercises import check
-    from glassformer.exercises.showing import Shown, shown_by
+    from glassformer.exercises.output import Shown, shown_by
 
     folder.mkdir(parents=True)
     os.chdir(folder)

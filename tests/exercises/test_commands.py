@@ -10,7 +10,7 @@ from IPython.display import display
 from glassformer.exercises import catalogue as catalogue_module
 from glassformer.exercises import check, commands, exercises, hint, mine, progress, reveal
 from glassformer.exercises.catalogue import catalogue, find
-from glassformer.exercises.verdict import BAR, Panel, Table
+from glassformer.exercises.panel import BAR, Panel, Table
 
 
 def test_hints_come_one_by_one_and_the_last_one_stays(shown):

@@ -10,8 +10,8 @@ import pytest
 
 from glassformer.exercises import check
 from glassformer.exercises.desk import MOST_OUTPUT
-from glassformer.exercises.showing import Shown, shown_by
-from glassformer.exercises.surroundings import as_it_was
+from glassformer.exercises.output import Shown, shown_by
+from glassformer.exercises.session import as_it_was
 
 from .at_a_desk import Page, headlines, text
 

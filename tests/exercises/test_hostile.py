@@ -666,7 +666,7 @@ def test_the_first_to_import_torch_leaves_its_default_dtype():
     run(
         """
         import sys
-        from glassformer.exercises.surroundings import as_it_was
+        from glassformer.exercises.session import as_it_was
         with as_it_was() as changed:
             import torch
             torch.set_default_dtype(torch.float64)

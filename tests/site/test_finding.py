@@ -7,7 +7,7 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import expect
 
 from glassformer import contents
-from glassformer.mentions import mentioned
+from glassformer.chapter_links import mentioned
 from tools import derived
 from tools.pages.order import neighbours
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer import contents, mentions
+from glassformer import chapter_links, contents
 from glassformer.chapters.ch14.diagnose_it import clinic
 from glassformer.widgets import ConfigReader, DiagnoseIt, Quiz
 
@@ -48,10 +48,10 @@ def test_the_chapters_that_views_mention_are_links(mount):
     assert [f"Chapter {number}" for number in links(numbers)] == rows.all_inner_texts()
 
     [(patient, option, numbers)] = [
-        (entry["bug"], i, list(mentions.mentioned(option["why"])))
+        (entry["bug"], i, list(chapter_links.mentioned(option["why"])))
         for entry in clinic()["patient"]
         for i, option in enumerate(entry["option"])
-        if any(mentions.mentioned(option["why"]))
+        if any(chapter_links.mentioned(option["why"]))
     ]
     asked = mount(DiagnoseIt([patient], answers=[[option]])).root.locator(".gf-feedback")
     assert [words[-2:] for words in links(asked)] == numbers

@@ -7,10 +7,10 @@ import matplotlib
 import numpy as np
 import pytest
 
-from glassformer import figures, roles
+from glassformer import figures, role_colours
 from glassformer.widgets.kit.modules import stylesheet
 
-ROLES = roles.SHADES
+ROLES = role_colours.SHADES
 
 # What someone sees who lacks one kind of cone, in linear RGB: Machado, Oliveira and Fernandes (2009), severity 1.
 VISION = {
@@ -57,7 +57,7 @@ TO_OKLAB = np.array(
 def themes():
     """Returns the colour variables of each theme from the stylesheet."""
     found = {"light": {}, "dark": {}}
-    sheet = roles.variables(".gf-widget", roles.SHADES) + stylesheet("kit")
+    sheet = role_colours.variables(".gf-widget", role_colours.SHADES) + stylesheet("kit")
     for selector, block in re.findall(r"^([^{}]*){([^{}]*)}", sheet, re.MULTILINE):
         theme = "dark" if "dark" in selector else "light"
         found[theme] |= re.findall(r"--gf-([\w-]+): (#\w{6});", block)

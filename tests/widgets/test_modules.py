@@ -9,7 +9,7 @@ import ipywidgets
 import pytest
 import tinycss2
 
-from glassformer import roles, widgets
+from glassformer import role_colours, widgets
 from glassformer.widgets.kit import places
 from glassformer.widgets.kit.modules import Module, needed, read, stylesheet
 from tools.freshness import without_comments
@@ -228,9 +228,9 @@ def test_a_view_brings_every_variable_that_its_modules_name(name):
 def test_a_module_brings_the_roles_that_it_names_and_no_other():
     for one in MODULES:
         brought = re.findall(r"^  --gf-(\w+): #", stylesheet(one), re.MULTILINE)
-        brought = {role for role in brought if role in roles.SHADES}
+        brought = {role for role in brought if role in role_colours.SHADES}
         assert brought == {
-            role for role in roles.SHADES if f"var(--gf-{role})" in read(one) + stylesheet(one)
+            role for role in role_colours.SHADES if f"var(--gf-{role})" in read(one) + stylesheet(one)
         }, one
     assert "--gf-position: " in stylesheet("kit")
     assert "--gf-query: " not in stylesheet("kit")
@@ -242,7 +242,7 @@ def test_no_role_is_named_in_a_comment_alone():
         sheet = places.find(f"{one}.css", places.PACKAGE)
         style = sheet.read_text("utf-8") if sheet else ""
         code = without_comments(read(one), "js") + without_comments(style, "css")
-        assert roles.named_in(read(one) + style) == roles.named_in(code), one
+        assert role_colours.named_in(read(one) + style) == role_colours.named_in(code), one
 
 
 def test_every_class_is_used():

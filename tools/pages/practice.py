@@ -34,7 +34,7 @@ from sphinx.application import Sphinx
 
 from glassformer.chapters.ch15.capstone import commands as capstone
 from glassformer.chapters.ch15.capstone.judge import STAGES
-from glassformer.exercises import catalogue, panels
+from glassformer.exercises import catalogue, messages
 from glassformer.exercises.desk import ADAPTER
 from glassformer.exercises.exercise import Exercise
 from tools import running
@@ -323,8 +323,8 @@ def _json(help: dict[str, Any]) -> str:
 def _help(exercise: Exercise) -> dict[str, Any]:
     """Returns the panels that `hint` and `reveal` show, with links as in a practice notebook."""
     with contextlib.chdir(NOTEBOOKS):
-        hints = [panel.data() for panel in panels.hints(exercise.prose)]
-        return {"hints": hints, "answer": panels.answer(exercise).data()}
+        hints = [panel.data() for panel in messages.hints(exercise.prose)]
+        return {"hints": hints, "answer": messages.answer(exercise).data()}
 
 
 def _after(cell: Any, html: str) -> None:

@@ -1,4 +1,4 @@
-/* Draws what Python answers: the same panels and tables as in JupyterLab (src/glassformer/exercises/verdict.py), from data.
+/* Draws what Python answers: the same panels and tables as in JupyterLab (src/glassformer/exercises/panel.py), from data.
  * All words go into the page as text, never as HTML. */
 (() => {
   "use strict";

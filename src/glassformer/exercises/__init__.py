@@ -3,11 +3,11 @@
 You can `keep` a function that is right in a file of your own. Later exercises build on it with `mine`.
 """
 
-from . import before
+from . import old_imports
 from .commands import check, exercises, hint, keep, mine, progress, reveal
 from .own_file import within_reach
 
 __all__ = ["check", "exercises", "hint", "keep", "mine", "progress", "reveal"]
 
 within_reach()
-before.install()
+old_imports.install()

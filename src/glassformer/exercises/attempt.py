@@ -14,7 +14,7 @@ import numpy as np
 
 from .exercise import Exercise, Step
 from .expect import Wrong, gather_remarks, in_numpy, is_tensor
-from .surroundings import as_it_was, functions_now, put_functions, replaced, untouched_randomness
+from .session import as_it_was, functions_now, put_functions, replaced, untouched_randomness
 from .timelimit import OutOfTime, Stop, call_within
 
 # Types whose values equal their copies: they have no parts, or only parts of such types

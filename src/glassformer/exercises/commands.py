@@ -1,18 +1,18 @@
-"""The commands of a practice notebook: check, hint, reveal, progress, keep and mine. `panels` has their words."""
+"""The commands of a practice notebook: check, hint, reveal, progress, keep and mine. `messages` has their words."""
 
 from typing import Any
 
 from glassformer import contents
 
-from . import own_file, panels
+from . import messages, own_file
 from .attempt import INTERRUPTED, RIGHT, STUB, WRONG, Outcome, attempt
 from .catalogue import catalogue, find, of_chapter
 from .catalogue import prose as prose_of
 from .exercise import Exercise, Prose
+from .output import display, display_if_late
+from .panel import Panel, Table
 from .record import Record
-from .showing import display, display_if_late
 from .source import CannotSaveError
-from .verdict import Panel, Table
 
 SECONDS = 5.0
 
@@ -40,25 +40,25 @@ def check(name: Any = "", function: Any = None, *, seconds: float = SECONDS) -> 
     """
     prose = _prose(name)
     if prose is None:
-        show(panels.unknown(name, "check"))
+        show(messages.unknown(name, "check"))
         return function
     exercise = find(prose.name)
     if not callable(function):
-        show(panels.not_a_function(exercise, function))
+        show(messages.not_a_function(exercise, function))
         return exercise.reference
     try:
         outcome = attempt(
-            exercise, function, seconds, lambda late: display_if_late(panels.verdict(exercise, late))
+            exercise, function, seconds, lambda late: display_if_late(messages.verdict(exercise, late))
         )
         if outcome.status not in (STUB, INTERRUPTED):
             _record.mark(exercise.name, "done" if outcome.status == RIGHT else "tried")
         wrong = _wrong_foundations(exercise.prose) if outcome.status == WRONG else []
-        panel = panels.verdict(exercise, outcome, wrong)
+        panel = messages.verdict(exercise, outcome, wrong)
     except KeyboardInterrupt:
         outcome = Outcome(INTERRUPTED, 0)
-        panel = panels.verdict(exercise, outcome)
+        panel = messages.verdict(exercise, outcome)
     except Exception as error:  # a mistake of ours must not stop the learner's notebook
-        show(panels.checker_failed(exercise, error))
+        show(messages.checker_failed(exercise, error))
         return exercise.reference
     show(panel)
     if outcome.status != RIGHT:
@@ -71,19 +71,19 @@ def hint(name: Any = "") -> None:
     """Show the next hint for an exercise. There are three, and each gives away more than the one before."""
     prose = _prose(name)
     if prose is None:
-        return show(panels.unknown(name, "hint"))
+        return show(messages.unknown(name, "hint"))
     number = min(_hints_given.get(prose.name, 0), len(prose.hints) - 1)
     _hints_given[prose.name] = number + 1
-    return show(panels.hints(prose)[number])
+    return show(messages.hints(prose)[number])
 
 
 def reveal(name: Any = "") -> None:
     """Show an answer, one line on why it works, and the library's own version. `progress` will list it as revealed."""
     prose = _prose(name)
     if prose is None:
-        return show(panels.unknown(name, "reveal"))
+        return show(messages.unknown(name, "reveal"))
     _record.mark(prose.name, "revealed")
-    return show(panels.answer(find(prose.name)))
+    return show(messages.answer(find(prose.name)))
 
 
 def progress(chapter: Any = None) -> None:
@@ -94,16 +94,16 @@ def progress(chapter: Any = None) -> None:
     """
     marks = _record.load()
     if chapter is None:
-        here = panels.chapter_here()
-        show(panels.summary(marks))
+        here = messages.chapter_here()
+        show(messages.summary(marks))
         shown = sorted(contents.chapters(), key=lambda page: page.number != here)  # this notebook's first
     else:
         shown = [page for page in contents.chapters() if page.number == chapter]
         if not any(of_chapter(page.number) for page in shown):
-            return show(panels.no_exercises(chapter))
+            return show(messages.no_exercises(chapter))
     for page in shown:
         if of_chapter(page.number):
-            show(panels.table(page, marks))
+            show(messages.table(page, marks))
     return None
 
 
@@ -124,25 +124,25 @@ def kept(function: Any, *, replace: bool) -> tuple[str, Panel]:
     """Saves a function as `keep` does; returns what happened, as in `own_file` or empty, and the panel that says so."""
     name = getattr(function, "__name__", None)
     if not callable(function) or not isinstance(name, str):
-        return "", panels.nothing_to_keep(function)
+        return "", messages.nothing_to_keep(function)
     if not any(function is one for one, _ in _accepted.values()):
-        return "", panels.not_accepted(function)
+        return "", messages.not_accepted(function)
     try:
         saved = own_file.save(function, replace=replace)
         wrong = [] if saved.status == own_file.DIFFERENT else _wrong_in_file(function)
-        return saved.status, panels.saved(name, saved, wrong)
+        return saved.status, messages.saved(name, saved, wrong)
     except CannotSaveError as error:
-        return "", panels.not_saved(name, str(error))
+        return "", messages.not_saved(name, str(error))
     except OSError as error:
         why = f"The file could not be written: {error.strerror or type(error).__name__}."
-        return "", panels.not_saved(name, why)
+        return "", messages.not_saved(name, why)
 
 
 def mine(name: Any = "") -> Any:
     """Returns your own function for the exercise `name` from ``my_transformer.py``, or the book's if you have none."""
     prose = _prose(name)
     if prose is None:
-        return show(panels.unknown(name, "mine"))
+        return show(messages.unknown(name, "mine"))
     exercise = find(prose.name)
     function, whose = own_or_the_books(exercise)
     show(Panel(f"`{exercise.reference.__name__}`: {whose}"))
@@ -154,11 +154,11 @@ def own_or_the_books(exercise: Exercise) -> tuple[Any, str]:
     try:
         function = getattr(own_file.load(), exercise.reference.__name__, None)
     except CannotSaveError as error:
-        return exercise.reference, f"the book's, because {panels.FILE} cannot be imported. {error}"
+        return exercise.reference, f"the book's, because {messages.FILE} cannot be imported. {error}"
     where = getattr(function, "__module__", None) or ""  # code that was saved may import the book's
     if callable(function) and not where.startswith("glassformer."):
-        return function, f"yours, from {panels.FILE}"
-    return exercise.reference, f"the book's, until you `keep` yours in {panels.FILE}"
+        return function, f"yours, from {messages.FILE}"
+    return exercise.reference, f"the book's, until you `keep` yours in {messages.FILE}"
 
 
 def _wrong_foundations(prose: Prose) -> list[tuple[Exercise, str]]:
@@ -179,7 +179,7 @@ def _wrong_in_file(function: Any) -> list[tuple[str, str]]:
     for exercise, (accepted, seconds) in _accepted.items():
         outcome = attempt(find(exercise), there, seconds) if accepted is function else None
         if outcome and outcome.status not in (RIGHT, INTERRUPTED):
-            return panels.wrong_in_file(function.__name__, outcome.message)
+            return messages.wrong_in_file(function.__name__, outcome.message)
     return []
 
 

@@ -26,10 +26,10 @@ from typing import Any
 from . import commands, own_file, record
 from .attempt import listed, restored, shorten
 from .catalogue import find, of_chapter
-from .showing import Shown, display, shown_by
-from .surroundings import as_it_was, functions_now, put_functions
+from .output import Shown, display, shown_by
+from .panel import Panel
+from .session import as_it_was, functions_now, put_functions
 from .timelimit import time_kept_by
-from .verdict import Panel
 
 capstone: Any = importlib.import_module(f"{__package__}.capstone")  # it takes its content from chapter 15
 CAPSTONE = "capstone"  # in a request, this is the exercise whose answer is a whole GPT

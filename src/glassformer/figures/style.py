@@ -17,9 +17,9 @@ from IPython.display import HTML, display
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from glassformer import roles
+from glassformer import role_colours
 
-ROLES = {role: shades["light"] for role, shades in roles.SHADES.items()}
+ROLES = {role: shades["light"] for role, shades in role_colours.SHADES.items()}
 """The drawing colour of each role; on a dark page it becomes the role's other shade."""
 
 WEIGHTS = "cividis"
@@ -135,7 +135,9 @@ def variable(role: str) -> str:
 
 def framed(drawing: str, title: str) -> str:
     """Wraps a drawing in HTML in a `<figure>` that defines the colours of its roles, with its title as caption."""
-    variables = re.sub(r"\s+", " ", roles.variables(".gf-figure", roles.named_in(drawing))).strip()
+    variables = re.sub(
+        r"\s+", " ", role_colours.variables(".gf-figure", role_colours.named_in(drawing))
+    ).strip()
     stylesheet = f"<style>{variables}</style>" if variables else ""
     caption = f'<figcaption style="font-weight: 600; margin-bottom: .5em">{html.escape(title)}</figcaption>'
     return f'<figure class="gf-figure" style="margin: 1em 0">{stylesheet}{caption}{drawing}</figure>'

@@ -17,7 +17,7 @@ from glassformer.generate.inputs import (
 )
 from glassformer.generate.reader import Reader
 from glassformer.progress import A_MOMENT, bar
-from glassformer.rooms import AnyTransformer
+from glassformer.protocols import AnyTransformer
 from glassformer.shapes import Float, Int64
 from glassformer.trace import see
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from glassformer import _checks as checks
-from glassformer.rooms import AnyTransformer
+from glassformer.protocols import AnyTransformer
 from glassformer.shapes import Float, Integer
 
 Ids = Any  # one text (a list, array or tensor of ids) or several (a list of texts of any lengths)

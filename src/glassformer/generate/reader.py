@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.rooms import AnyTransformer
+from glassformer.protocols import AnyTransformer
 from glassformer.shapes import Float, Int64, Integer
 
 CHUNK = 128  # positions of a prompt that are read at a time; only their activations take memory

@@ -24,7 +24,7 @@ from glassformer.huggingface.keys import (
     without,
 )
 from glassformer.huggingface.weights import state_to_hf, translated
-from glassformer.rooms import AnyTransformer
+from glassformer.protocols import AnyTransformer
 from glassformer.text import library_tokenizer
 from glassformer.untrusted_files import no_address, read_json, seems, text_in
 

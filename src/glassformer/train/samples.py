@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.generate import generate
-from glassformer.rooms import AnyTransformer
+from glassformer.protocols import AnyTransformer
 
 
 def continuing(

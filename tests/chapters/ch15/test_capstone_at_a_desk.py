@@ -13,7 +13,7 @@ from glassformer.chapters.ch15.capstone import judge as judging
 from glassformer.chapters.ch15.capstone.judge import STAGES
 from glassformer.chapters.ch15.capstone.template import adapter_source
 from glassformer.exercises import capstone
-from glassformer.exercises.showing import Shown, shown_by
+from glassformer.exercises.output import Shown, shown_by
 from glassformer.exercises.timelimit import time_kept_by
 from tests.exercises.at_a_desk import Page, headlines, text
 from tests.exercises.test_machine import all_written

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from traitlets import Unicode
 
-from glassformer import roles
+from glassformer import role_colours
 
 from . import places
 from .identity import Stable, model_id
@@ -74,7 +74,7 @@ def stylesheet(name: str, package: Path = PACKAGE) -> str:
     """Returns the styles that the module `name` adds to a view, including the colours of the roles that it names."""
     file = _script(name, package).with_suffix(".css")
     own = file.read_text("utf-8") if file.is_file() else ""
-    return roles.variables(".gf-widget", roles.named_in(read(name, package) + own)) + own
+    return role_colours.variables(".gf-widget", role_colours.named_in(read(name, package) + own)) + own
 
 
 class Module(Stable):

@@ -6,7 +6,7 @@ import { h } from "./kit.js";
 // A text that a sentence quotes, without the full stop that would end the sentence in its middle.
 export const quoted = (text) => `“${text.replace(/(?<!\.)\.$/, "")}”`;
 
-// As in glassformer/mentions.py: all of "chapter 11" is a link; of "chapters 03 and 05", each number is.
+// As in glassformer/chapter_links.py: all of "chapter 11" is a link; of "chapters 03 and 05", each number is.
 const MENTION = /(\b[Cc]hapter \d\d\b|(?<=\b[Cc]hapters (?:\d\d(?:,? (?:and|or|to) |, |[–-]))*)\d\d\b)/;
 
 // `words` as a link to the chapter that they end with: to its page on the site, or to its notebook, which JupyterLab opens as a tab.

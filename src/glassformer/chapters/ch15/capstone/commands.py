@@ -10,9 +10,9 @@ from glassformer.contents import chapter
 from glassformer.exercises import commands as exercises
 from glassformer.exercises import own_file
 from glassformer.exercises.expect import describe
-from glassformer.exercises.showing import display_if_late, one_by_one
+from glassformer.exercises.output import display_if_late, one_by_one
+from glassformer.exercises.panel import Panel, Table
 from glassformer.exercises.source import CannotSaveError
-from glassformer.exercises.verdict import Panel, Table
 
 from .judge import INTERRUPTED, OPEN, RIGHT, SECONDS, WRONG, Verdict, judge
 from .report import NOT_SHOWN, beside, parts

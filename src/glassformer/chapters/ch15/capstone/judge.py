@@ -9,7 +9,7 @@ from typing import Any
 
 from glassformer.exercises.attempt import NotAttempted, altered, raised, too_long
 from glassformer.exercises.expect import Wrong
-from glassformer.exercises.surroundings import as_it_was, replaced, untouched_randomness
+from glassformer.exercises.session import as_it_was, replaced, untouched_randomness
 from glassformer.exercises.timelimit import OutOfTime, Stop, call_within, keeper
 
 from .adapter import GPT, LeaveOut, Missing, NotLookedAt, Running

@@ -13,9 +13,9 @@ import numpy as np
 from glassformer.contents import chapter
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
-from glassformer.exercises.surroundings import as_it_was, untouched_randomness
+from glassformer.exercises.panel import Panel, Table
+from glassformer.exercises.session import as_it_was, untouched_randomness
 from glassformer.exercises.timelimit import OutOfTime, Stop, call_within
-from glassformer.exercises.verdict import Panel, Table
 from glassformer.published import published
 from glassformer.text import corpus, read_text, split_in_three, tokenizer_from_json
 

@@ -20,7 +20,7 @@ _CAPSTONE = Path(__file__).resolve().parents[1]
 # What a reader may use of the book's package: texts, descriptions of models, files; and a container for a cache.
 _FREE = {
     "_checks", "atomic_files.py", "checkpoints.py", "config.py", "contents.py", "exercises",
-    "parameters.py", "published.py", "rooms.py", "shapes.py", "text.py", "trace.py", "untrusted_files.py",
+    "parameters.py", "published.py", "protocols.py", "shapes.py", "text.py", "trace.py", "untrusted_files.py",
     "__init__.py",
 }  # fmt: skip
 _CACHES = {("scratch", "cache.py"), ("nn", "cache.py")}

@@ -15,15 +15,15 @@ from typing import Any
 
 from glassformer import contents
 from glassformer.contents import Chapter
-from glassformer.first_words import notebook
+from glassformer.error_hints import notebook
 
 from . import own_file
 from .attempt import INTERRUPTED, RIGHT, STUB, Outcome
 from .catalogue import catalogue, of_chapter
 from .exercise import Exercise, Prose
 from .expect import describe
+from .panel import Panel, Table
 from .record import Marks
-from .verdict import Panel, Table
 
 FILE = f"{own_file.MODULE}.py"
 

@@ -7,7 +7,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 from nbformat.v4 import new_code_cell, new_notebook
 
-LOAD = "from glassformer import first_words\nfor _ in '12': first_words.load(get_ipython())"
+LOAD = "from glassformer import error_hints\nfor _ in '12': error_hints.load(get_ipython())"
 CELLS = [
     "%matplotlib inline\nimport numpy as np",
     "not Python",

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from glassformer import mentions
+from glassformer import chapter_links
 
 # Okabe–Ito green, vermillion and a grey. Each has a contrast of at least 3:1 against white and against the
 # backgrounds of the dark themes.
@@ -211,7 +211,7 @@ def _linked(words: str) -> Iterator[Span]:
 def _with_chapters(words: str) -> Iterator[Span]:
     up = {"notebooks": "", "exercises": "../"}.get(Path.cwd().name)
     if up is not None:
-        words = mentions.linked(words, lambda chapter: f"{up}{chapter.name}.ipynb")
+        words = chapter_links.linked(words, lambda chapter: f"{up}{chapter.name}.ipynb")
     text, *links = _LINK.split(words)  # in turn words, and the two parts of a link
     yield Span(text)
     for said, to, text in zip(links[::3], links[1::3], links[2::3], strict=True):

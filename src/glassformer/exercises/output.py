@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import NamedTuple
 
-from .verdict import Panel, Table
+from .panel import Panel, Table
 
 
 class Shown(NamedTuple):
