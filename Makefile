@@ -18,7 +18,7 @@ test: environment  ## run everything that CI runs; CHAPTER=07 tests one chapter
 	@$(VENV)/bin/python tools/test.py $(if $(CHAPTER),--chapter $(CHAPTER))
 
 test-all: test  ## run that and what takes too long for every run: Python in the page, all pages in Firefox, all notebooks in JupyterLab and twice
-	@$(VENV)/bin/python tools/page_python.py
+	@$(VENV)/bin/python tools/assets/pyodide.py
 	@$(VENV)/bin/python tools/test.py -m weekly
 	@$(VENV)/bin/python -m pytest -q -n 2 tests/experiments --made-again book/again.json
 	@$(VENV)/bin/python tools/twice.py
@@ -30,19 +30,19 @@ notebooks: environment  ## execute the chapters that a change may affect
 	@$(VENV)/bin/python tools/notebooks.py
 
 heights: environment  ## measure the views again: the heights that pages reserve for them
-	@$(VENV)/bin/python tools/heights.py
+	@$(VENV)/bin/python tools/assets/heights.py
 
 kernel: environment  ## assemble the page's WebAssembly kernel again, after a change to kernel.wat
-	@$(VENV)/bin/python tools/kernel.py
+	@$(VENV)/bin/python tools/assets/kernel.py
 
 training-lab: environment  ## train the small model of TrainingLab again, unbroken and broken (takes half an hour)
-	@$(VENV)/bin/python tools/training_lab.py
+	@$(VENV)/bin/python tools/assets/training_lab.py
 
 editor: environment  ## bundle the practice pages' editor again, after a change to book/editor (needs node)
-	@$(VENV)/bin/python tools/editor.py
+	@$(VENV)/bin/python tools/assets/editor.py
 
 python-for-the-page: environment  ## download Python for the practice pages; the next `make book` puts it beside them
-	@$(VENV)/bin/python tools/page_python.py
+	@$(VENV)/bin/python tools/assets/pyodide.py
 
 ledger: environment  ## measure the parity ledger again and write its page
 	@$(VENV)/bin/python tools/ledger.py

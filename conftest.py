@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tools import browser as browsers
+from tools.shared import browser as browsers
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

@@ -39,7 +39,7 @@ from glassformer.widgets.engine.model import source_of
 from glassformer.widgets.kit.modules import needed, read
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for tools
-from tools import browser
+from tools.shared import browser
 
 MEBI = 1024**2
 GPT2_SMALL = published("gpt2").config

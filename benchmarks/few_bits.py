@@ -4,7 +4,7 @@
     python benchmarks/few_bits.py shakespeare
 
 A page may use weights with fewer bits only if the loss on held-out text stays within 0.005, and if the view shows what
-the text prints, to the digits shown. tools/pages/weights.py says what was decided.
+the text prints, to the digits shown. tools/extensions/model_weights.py says what was decided.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for tools
 from glassformer import shipped
 from glassformer.checkpoints import MODEL, model_of
 from glassformer.widgets.engine.model import LINE
+from tools.extensions.model_weights import weights
 from tools.models.make import Made, made
 from tools.models.measure import held_out, losses
-from tools.pages.weights import weights
 
 BATCHES = 8  # of the held-out text, whose probabilities are compared
 TRIALS = [(8, 16), (8, 32), (8, 64), (6, 32)]  # bits, weights in a group

@@ -33,7 +33,7 @@ from glassformer.widgets.kit.modules import needed, read
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # for tools
-from tools import browser, firefox  # noqa: E402
+from tools.shared import browser, firefox  # noqa: E402
 
 BOOK = {"d_model": 128, "n_layers": 4, "length": 64, "batch_size": 12, "steps": 2000, "seed": 11}
 SMALL = BOOK | {"d_model": 64, "n_layers": 2, "steps": 1500}

@@ -31,7 +31,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # for tools
-from tools import browser  # noqa: E402
+from tools.shared import browser  # noqa: E402
 
 SITE = ROOT / "_build" / "html"
 PAGE = "notebooks/exercises/03-practice.html"

@@ -23,8 +23,8 @@ from glassformer import widgets
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # for tools
-from tools import browser  # noqa: E402
-from tools.views import DRAW, page_of  # noqa: E402
+from tools.shared import browser  # noqa: E402
+from tools.shared.views import DRAW, page_of  # noqa: E402
 
 STYLE = "body { max-width: 780px; margin: auto }"
 

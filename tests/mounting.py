@@ -17,7 +17,7 @@ from playwright.sync_api import Locator, Page
 
 from glassformer.widgets.kit.modules import needed, read
 from glassformer.widgets.kit.view import FileView
-from tools.browser import PATIENCE, axe_violations, contrast_violations
+from tools.shared.browser import PATIENCE, axe_violations, contrast_violations
 
 # The page, and the model that a widget's `render` is given: anywidget's interface, as far as widgets use it.
 BLANK = """<!doctype html>

@@ -7,7 +7,7 @@ import pytest
 from ipywidgets import embed
 
 from tools import book
-from tools.pages.weights import write_models
+from tools.extensions.model_weights import write_models
 
 FRAME = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Views</title>
 <link rel="icon" href="data:,">

@@ -1,7 +1,7 @@
 """Tests that each chapter's folder is complete, and that what the book says about its chapters is true.
 
-tools/derived.py fills in titles, minutes, counts and lists; its tests are in test_derived.py. Here, the texts are read
-in the form that readers get.
+tools/shared/chapter_facts.py fills in titles, minutes, counts and lists; its tests are in test_derived.py. Here, the
+texts are read in the form that readers get.
 """
 
 import re
@@ -15,22 +15,23 @@ from glassformer import contents
 from glassformer.contents import chapter, chapters, folder
 from glassformer.exercises.catalogue import catalogue, of_chapter
 from glassformer.experiments import NAMES, experiment
-from tools import derived, notebooks, predictions
+from tools import notebooks
+from tools.shared import chapter_facts, prediction_rules
 
 ROOT = Path(__file__).parents[1]
 TEXTS = ROOT / "book" / "chapters"
-WRITTEN = derived.written()
+WRITTEN = chapter_facts.written()
 PRACTISED = [one for one in WRITTEN if of_chapter(one.number)]
 OF_A_CHAPTER = pytest.mark.parametrize("one", WRITTEN, ids=lambda one: one.number)
-FIRST_PAGE = derived.text(TEXTS / "index.md")
+FIRST_PAGE = chapter_facts.text(TEXTS / "index.md")
 
 
 def text_of(one):
-    return derived.text(derived.text_of(one))
+    return chapter_facts.text(chapter_facts.text_of(one))
 
 
 def practice_of(one):
-    return derived.text(derived.practice_of(one))
+    return chapter_facts.text(chapter_facts.practice_of(one))
 
 
 def test_chapters_are_numbered_in_order():
@@ -81,7 +82,7 @@ def test_a_chapters_folder_is_complete(one):
     assert {"__init__.py", "chapter.toml", "quiz.toml"} <= files
     assert ("exercises.toml" in files) == ("judges" in files)
     assert one.practice
-    assert derived.practice_of(one)
+    assert chapter_facts.practice_of(one)
     assert of_chapter(one.number) or "exercises.toml" not in files
     # What the practice is cannot be said by the number of its exercises alone, nor can a made-up number be right.
     assert ("{{ exercises }}" in one.practice) == bool(of_chapter(one.number))
@@ -146,8 +147,8 @@ def test_a_practice_shows_the_progress_of_its_chapter_alone(one):
 @OF_A_CHAPTER
 def test_no_text_says_itself_what_is_derived(one):
     """A count, a time or a title that a text writes out itself would not change with the folder."""
-    exercises = derived.counted(len(of_chapter(one.number)), "exercise")
-    for path in (derived.text_of(one), derived.practice_of(one)):
+    exercises = chapter_facts.counted(len(of_chapter(one.number)), "exercise")
+    for path in (chapter_facts.text_of(one), chapter_facts.practice_of(one)):
         written = path.read_text(encoding="utf-8")
         assert f"**{one.question}**" not in written
         assert not of_chapter(one.number) or f" {exercises}" not in written
@@ -159,8 +160,8 @@ def test_no_text_says_itself_what_is_derived(one):
 
 @OF_A_CHAPTER
 def test_the_place_to_stop_that_a_chapter_promises_is_not_in_a_fold(one):
-    cells = notebooks.read_text(derived.text_of(one)).cells
-    folded = {id(cell) for fold in predictions.folds(cells).values() for cell in fold.cells}
+    cells = notebooks.read_text(chapter_facts.text_of(one)).cells
+    folded = {id(cell) for fold in prediction_rules.folds(cells).values() for cell in fold.cells}
     (promised, *_), *stops = [
         (cell.source, id(cell) in folded)
         for cell in cells
@@ -230,7 +231,7 @@ def test_the_page_of_an_experiment_begins_with_its_question(path):
 
 
 def test_the_contents_and_the_first_page_list_the_experiments_that_have_a_page():
-    parts = derived.table_of_contents()["parts"]
+    parts = chapter_facts.table_of_contents()["parts"]
     [listed] = [part["chapters"] for part in parts if part["caption"] == "Experiments"]
     pages = [path.stem for path in EXPERIMENTS]
     in_order = [name for name in NAMES if name in pages] + [name for name in pages if name not in NAMES]

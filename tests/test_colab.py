@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from tools import colab
-from tools.moved import MOVED
+from tools.shared.moved_pages import MOVED
 
 HOME = "https://github.com/someone/something"
 

@@ -83,7 +83,7 @@ def test_the_package_knows_its_version_and_nothing_else_by_that_way():
     ("message", "is_fine"),
     [
         ("exercises: hints name the axis\n\nBecause readers asked.\n", True),
-        ("tools/pages: folds open by keyboard", True),
+        ("tools/extensions: folds open by keyboard", True),
         ("Merge branch 'docs'", True),
         ("t: " + "x" * 69, True),
         ("t: " + "x" * 70, False),

@@ -5,7 +5,8 @@ import pytest
 from glassformer import contents
 from glassformer.bugs import BUGS
 from glassformer.exercises import catalogue
-from tools import derived, notebooks
+from tools import notebooks
+from tools.shared import chapter_facts
 
 CHAPTER = """
 title = "Sums of GPTs"
@@ -30,8 +31,8 @@ QUESTION = '[[question]]\ntext = "Is it?"\n'
 def book(tmp_path, monkeypatch):
     """Makes a book of one written chapter with two exercises, and one planned chapter."""
     monkeypatch.setattr(contents, "PLACE", tmp_path / "package")
-    monkeypatch.setattr(derived, "ROOT", tmp_path)
-    monkeypatch.setattr(derived, "TEXTS", tmp_path / "book" / "chapters")
+    monkeypatch.setattr(chapter_facts, "ROOT", tmp_path)
+    monkeypatch.setattr(chapter_facts, "TEXTS", tmp_path / "book" / "chapters")
     _forget()
     for number in ("00", "01"):
         contents.folder(number).mkdir(parents=True)
@@ -47,10 +48,10 @@ def book(tmp_path, monkeypatch):
     (contents.PLACE / "parts.toml").write_text(
         '[[part]]\ntitle = "Sums"\nbegins = "00"\n[[part]]\ntitle = "Later"\nbegins = "01"\n'
     )
-    (derived.TEXTS / "exercises").mkdir(parents=True)
+    (chapter_facts.TEXTS / "exercises").mkdir(parents=True)
     for name in ("00-sums-of-gpts.md", "exercises/00-practice.md"):
-        (derived.TEXTS / name).touch()
-    yield derived.TEXTS
+        (chapter_facts.TEXTS / name).touch()
+    yield chapter_facts.TEXTS
     _forget()
 
 
@@ -61,7 +62,7 @@ def _forget():
 
 def said(book, written, name="00-sums-of-gpts.md"):
     (book / name).write_text(written, encoding="utf-8")
-    return derived.text(book / name)
+    return chapter_facts.text(book / name)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +95,9 @@ def test_a_fact_is_filled_in(book, written, read):
 
 def test_another_needs_no_article():
     fact = {"practice time": lambda: "an hour and a half"}
-    assert derived.fill("takes {{ practice time }}", fact, "a text") == "takes an hour and a half"
-    assert derived.fill("another {{ practice time }}", fact, "a text") == "another hour and a half"
-    assert derived.fill("another\n{{ practice time }}", fact, "a text") == "another\nhour and a half"
+    assert chapter_facts.fill("takes {{ practice time }}", fact, "a text") == "takes an hour and a half"
+    assert chapter_facts.fill("another {{ practice time }}", fact, "a text") == "another hour and a half"
+    assert chapter_facts.fill("another\n{{ practice time }}", fact, "a text") == "another\nhour and a half"
 
 
 def test_the_notebook_has_the_fact_and_changes_when_it_does(book):
@@ -126,7 +127,7 @@ def test_the_notebook_has_the_fact_and_changes_when_it_does(book):
 )
 def test_an_unknown_fact_is_said_with_its_line_and_what_is_known(book, name, known):
     with pytest.raises(
-        derived.UnknownFactError, match=rf"{name}, line 3: {{{{ titel }}}} is not one of {known}$"
+        chapter_facts.UnknownFactError, match=rf"{name}, line 3: {{{{ titel }}}} is not one of {known}$"
     ):
         said(book, "One.\n\nA {{ titel }}.", name)
 
@@ -162,11 +163,11 @@ def test_the_contents_of_the_site_list_what_is_written(book):
     (book.parents[1] / "_toc.yml").write_text("parts:\n{{ parts }}\n  - caption: More\n    chapters: []\n")
     page, practice = "notebooks/00-sums-of-gpts", "notebooks/exercises/00-practice"
     listed = [{"file": page, "sections": [{"file": practice, "title": "00 · Practice"}]}]
-    assert derived.table_of_contents() == {
+    assert chapter_facts.table_of_contents() == {
         "parts": [{"caption": "I · Sums", "chapters": listed}, {"caption": "More", "chapters": []}]
     }
     (book / "exercises" / "00-practice.md").unlink()
-    assert derived.table_of_contents()["parts"][0]["chapters"] == [{"file": page}]
+    assert chapter_facts.table_of_contents()["parts"][0]["chapters"] == [{"file": page}]
 
 
 def test_the_map_leads_to_every_chapter_but_the_one_that_it_is_in(book):
@@ -192,22 +193,22 @@ def test_the_map_leads_to_every_chapter_but_the_one_that_it_is_in(book):
     ],
 )
 def test_times_are_said_to_the_nearest_half_hour(minutes, words, figures):
-    assert derived.in_words(minutes) == words
-    assert derived.in_figures(minutes) == figures
+    assert chapter_facts.in_words(minutes) == words
+    assert chapter_facts.in_figures(minutes) == figures
 
 
 def test_counts_are_words_up_to_twenty():
-    assert derived.counted(1, "exercise") == "one exercise"
-    assert derived.counted(20, "exercise") == "twenty exercises"
-    assert derived.counted(21, "exercise") == "21 exercises"
+    assert chapter_facts.counted(1, "exercise") == "one exercise"
+    assert chapter_facts.counted(20, "exercise") == "twenty exercises"
+    assert chapter_facts.counted(21, "exercise") == "21 exercises"
 
 
 def test_every_fact_has_its_value_in_every_chapter_of_the_book():
     for one in contents.chapters():
-        for find in derived.FACTS.values():
+        for find in chapter_facts.FACTS.values():
             assert find(one)
 
 
 def test_a_chapter_without_minutes_is_not_written_yet(book):
-    assert [one.number for one in derived.written()] == ["00"]
+    assert [one.number for one in chapter_facts.written()] == ["00"]
     assert len(contents.chapters()) == 2

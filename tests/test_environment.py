@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tools import environment
-from tools.browser import PATIENCE
+from tools.shared.browser import PATIENCE
 
 REQUIREMENTS = environment.REQUIREMENTS.read_text(encoding="utf-8")
 PLACE = Path(".venv") / "bin" / "python"  # with the separators of this system

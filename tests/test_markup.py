@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from markup import ITEM, prose, rendered, shown, written
 
-from tools import derived, notebooks
+from tools import notebooks
+from tools.shared import chapter_facts
 
 ROOT = Path(__file__).parents[1]
 FOUND = subprocess.run(
@@ -20,7 +21,7 @@ FOUND = subprocess.run(
 ).stdout.split()
 TEXTS = pytest.mark.parametrize("text", [name for name in FOUND if (ROOT / name).exists()])
 
-COUNTS = {word: number for number, word in enumerate(derived.WORDS) if number > 1}
+COUNTS = {word: number for number, word in enumerate(chapter_facts.WORDS) if number > 1}
 COUNTS |= {str(number): number for number in COUNTS.values()}
 COUNT = re.compile(
     rf"\b(?<![-.,/])({'|'.join(COUNTS)})\b(?: (other|more)\b)?(?=:| (?:[\w'-]+ ){{0,3}}?[\w-]+s\b)",

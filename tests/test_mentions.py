@@ -7,7 +7,7 @@ from markdown_it import MarkdownIt
 
 from glassformer import contents
 from glassformer.chapter_links import mentioned
-from tools import mentions
+from tools.shared import chapter_links
 
 
 def to(page):
@@ -38,10 +38,10 @@ def to(page):
     ],
 )
 def test_a_mention_becomes_a_link(written, read):
-    assert mentions.linked(written, to) == read
-    assert mentions.linked(read, to) == read  # what is a link stays one
-    assert mentions.unlinked(written)
-    assert mentions.unlinked(read) == []
+    assert chapter_links.linked(written, to) == read
+    assert chapter_links.linked(read, to) == read  # what is a link stays one
+    assert chapter_links.unlinked(written)
+    assert chapter_links.unlinked(read) == []
 
 
 @pytest.mark.parametrize(
@@ -62,23 +62,23 @@ def test_a_mention_becomes_a_link(written, read):
     ],
 )
 def test_what_is_no_prose_or_no_chapter_stays(written):
-    assert mentions.linked(written, to) == written
+    assert chapter_links.linked(written, to) == written
 
 
 def test_a_chapter_has_no_link_to_itself_but_its_practice_has():
-    address = mentions.from_notebook(PurePosixPath("11-generating.md"))
+    address = chapter_links.from_notebook(PurePosixPath("11-generating.md"))
     assert (
-        mentions.linked("chapter 11 and chapter 10", address)
+        chapter_links.linked("chapter 11 and chapter 10", address)
         == "chapter 11 and [chapter 10](10-training.ipynb)"
     )
-    address = mentions.from_notebook(PurePosixPath("exercises/11-practice.md"))
-    assert mentions.linked("chapter 11", address) == "[chapter 11](../11-generating.ipynb)"
+    address = chapter_links.from_notebook(PurePosixPath("exercises/11-practice.md"))
+    assert chapter_links.linked("chapter 11", address) == "[chapter 11](../11-generating.ipynb)"
 
 
 def test_a_chapter_that_is_not_written_yet_gets_no_link(monkeypatch):
     planned = contents.Chapter("11", "Generating", "How?")
     monkeypatch.setattr(contents, "chapter", lambda number: planned)
-    assert mentions.linked("chapter 11", to) == "chapter 11"
+    assert chapter_links.linked("chapter 11", to) == "chapter 11"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_chapter_that_is_not_written_yet_gets_no_link(monkeypatch):
     ],
 )
 def test_a_link_to_another_chapter_than_it_names_is_found(written, found):
-    assert mentions.contradictions(written) == found
+    assert chapter_links.contradictions(written) == found
 
 
 def test_mentions_are_read_in_order_whether_or_not_there_is_such_a_chapter():
@@ -107,7 +107,7 @@ def test_mentions_are_read_in_order_whether_or_not_there_is_such_a_chapter():
 
 
 def test_a_parser_sees_what_is_not_linked():
-    assert mentions.unlinked(
+    assert chapter_links.unlinked(
         "# chapter 01\n\nchapter 02 `chapter 03` [chapter 04](x)\n\n- chapter\n  05"
     ) == ["02", "05"]
     assert MarkdownIt().render("[chapter\n05](x)") == '<p><a href="x">chapter\n05</a></p>\n'

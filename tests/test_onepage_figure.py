@@ -9,7 +9,7 @@ from bs4 import BeautifulSoup
 from glassformer import figures
 from glassformer.contents import chapter
 from glassformer.figures import page
-from tools.browser import axe_violations, contrast_violations
+from tools.shared.browser import axe_violations, contrast_violations
 
 LINE = page.LINE
 SIZES = {"T": 41, "S": 41, "D": 128, "H": 4, "K": 32, "K/2": 16, "F": 344, "V": 65, "20": 20}

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tools import page_python
-from tools.page_python import WrongFileError, download
-from tools.pages import package
+from tools.assets import pyodide
+from tools.assets.pyodide import WrongFileError, download
+from tools.extensions import browser_package
 
 FILES = {"pyodide.mjs": b"export const x = 1;\n", "numpy.whl": b"PK\x03\x04 not really"}
 
@@ -29,7 +29,7 @@ def host(tmp_path, monkeypatch):
     }
     path = tmp_path / "python.json"
     path.write_text(json.dumps(listed))
-    monkeypatch.setattr(page_python, "LIST", path)
+    monkeypatch.setattr(pyodide, "LIST", path)
     return folder
 
 
@@ -37,7 +37,7 @@ def test_files_are_downloaded_once_and_the_list_goes_with_them(host, tmp_path):
     folder = tmp_path / "here"
     assert download(folder) == list(FILES)
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "files.json"} == FILES
-    assert json.loads((folder / "files.json").read_text()) == json.loads(page_python.LIST.read_text())
+    assert json.loads((folder / "files.json").read_text()) == json.loads(pyodide.LIST.read_text())
     assert download(folder) == []
 
 
@@ -66,10 +66,10 @@ def test_a_host_without_a_file_is_an_error(host, tmp_path):
 
 
 def test_the_list_names_what_pyodide_needs_and_numpy_of_our_version():
-    listed = json.loads(page_python.LIST.read_text(encoding="utf-8"))
+    listed = json.loads(pyodide.LIST.read_text(encoding="utf-8"))
     pins = dict(
         line.split("==")
-        for line in (page_python.ROOT / "requirements.txt").read_text(encoding="utf-8").split()
+        for line in (pyodide.ROOT / "requirements.txt").read_text(encoding="utf-8").split()
         if "==" in line
     )
     assert listed["numpy"].startswith(f"numpy-{pins['numpy']}-cp314-")
@@ -100,11 +100,11 @@ def test_a_site_gets_the_files_of_the_list_and_the_largest_compressed(tmp_path):
         "numpy": "numpy.whl",
         "files": [{"name": name, "bytes": len(data)} for name, data in files.items()],
     }
-    (source / page_python.NAME).write_text(json.dumps(listed))
+    (source / pyodide.NAME).write_text(json.dumps(listed))
     site.mkdir()
     (site / "pyodide.asm.js").write_text("of an older Python")
-    package.place_python(source, site)
-    placed = json.loads((site / page_python.NAME).read_text())
+    browser_package.place_python(source, site)
+    placed = json.loads((site / pyodide.NAME).read_text())
     packed = (site / "pyodide.asm.wasm.gz").read_bytes()
     assert gzip.decompress(packed) == files["pyodide.asm.wasm"]
     assert len(packed) < len(files["pyodide.asm.wasm"]) / 10
@@ -117,5 +117,5 @@ def test_a_site_gets_the_files_of_the_list_and_the_largest_compressed(tmp_path):
         "pyodide.mjs",
     ]
     assert (site / "pyodide.mjs").read_bytes() == files["pyodide.mjs"]
-    package.place_python(source, tmp_path / "again")
+    browser_package.place_python(source, tmp_path / "again")
     assert (tmp_path / "again" / "pyodide.asm.wasm.gz").read_bytes() == packed

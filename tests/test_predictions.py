@@ -4,9 +4,10 @@ import pytest
 
 from glassformer import contents
 from glassformer.widgets import predict
-from tools import derived, notebooks, predictions
+from tools import notebooks
+from tools.shared import chapter_facts, prediction_rules
 
-MOVED = [one for one in derived.written() if predict.names(one.number)]
+MOVED = [one for one in chapter_facts.written() if predict.names(one.number)]
 
 FRONT = "---\njupytext:\n  text_representation:\n    extension: .md\n    format_name: myst\n---\n\n"
 JAR = {
@@ -50,7 +51,7 @@ Next come their weights.
 
 
 def broken(number, cells, tables):
-    return list(predictions.broken(number, cells, tables))
+    return list(prediction_rules.broken(number, cells, tables))
 
 
 def cells_of(folder, text):
@@ -62,7 +63,7 @@ def cells_of(folder, text):
 
 @pytest.mark.parametrize("one", MOVED, ids=lambda one: one.number)
 def test_a_chapter_keeps_the_rules_for_predictions(one):
-    cells = notebooks.read_text(derived.text_of(one)).cells
+    cells = notebooks.read_text(chapter_facts.text_of(one)).cells
     assert broken(one.number, cells, predict.read(one.number)) == []
 
 

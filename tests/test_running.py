@@ -5,17 +5,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from tools import book, derived, page_python, running
-from tools.pages import repository
+from tools import book
+from tools.assets import pyodide
+from tools.extensions import source_read
+from tools.shared import chapter_facts, where_to_run
 
 HOME = "https://github.com/someone/something"
 PAGE = "notebooks/04-putting-order-in.ipynb"
-WORD, BLOCK = running.name_in_notebook(), running.in_notebook()
-TEXT = f"Open it in {WORD}, or {WORD}.\n\n{BLOCK}\n\n{running.HERE}The end."
+WORD, BLOCK = where_to_run.name_in_notebook(), where_to_run.in_notebook()
+TEXT = f"Open it in {WORD}, or {WORD}.\n\n{BLOCK}\n\n{where_to_run.HERE}The end."
 
 
 def test_a_notebook_says_only_what_is_true_in_every_copy():
-    said = running.in_notebook()
+    said = where_to_run.in_notebook()
     assert "make lab" in said
     assert "](" not in said
     assert "http" not in said
@@ -23,7 +25,7 @@ def test_a_notebook_says_only_what_is_true_in_every_copy():
 
 
 def test_without_a_repository_a_page_promises_nothing():
-    said = running.on_page(TEXT, None, PAGE, has_python=False)
+    said = where_to_run.on_page(TEXT, None, PAGE, has_python=False)
     assert said.startswith("Open it in JupyterLab, or JupyterLab.\n\n**In JupyterLab**")
     assert said.endswith("The end.")
     assert "make lab" in said
@@ -32,7 +34,7 @@ def test_without_a_repository_a_page_promises_nothing():
 
 
 def test_with_a_repository_a_page_leads_to_its_notebook_and_to_the_repository():
-    said = running.on_page(TEXT, HOME, PAGE, has_python=False)
+    said = where_to_run.on_page(TEXT, HOME, PAGE, has_python=False)
     lab = f"https://mybinder.org/v2/gh/someone/something/main?urlpath=lab/tree/{PAGE}"
     assert said.startswith(f"Open it in [JupyterLab]({lab}), or [JupyterLab]({lab}).\n\n**In JupyterLab**")
     assert f"[Open this page on Binder]({lab})" in said
@@ -42,7 +44,7 @@ def test_with_a_repository_a_page_leads_to_its_notebook_and_to_the_repository():
         in said
     )
     assert said.endswith("The end.")
-    assert "Colab" not in running.on_page(
+    assert "Colab" not in where_to_run.on_page(
         TEXT, "https://gitlab.com/someone/something", PAGE, has_python=False
     )
     assert "<" not in said
@@ -57,7 +59,10 @@ def test_with_a_repository_a_page_leads_to_its_notebook_and_to_the_repository():
     ],
 )
 def test_binder_finds_the_repository_wherever_it_is(home, place):
-    assert running.binder(home, "x.ipynb") == f"https://mybinder.org/v2/{place}/main?urlpath=lab/tree/x.ipynb"
+    assert (
+        where_to_run.binder(home, "x.ipynb")
+        == f"https://mybinder.org/v2/{place}/main?urlpath=lab/tree/x.ipynb"
+    )
 
 
 @pytest.mark.parametrize("has_python", [False, True])
@@ -66,7 +71,7 @@ def test_the_one_setting_is_enough(address, home, has_python, tmp_path, monkeypa
     """It is what the publishing workflow sets: tools/book.py puts it into the theme's options, where pages find it."""
     monkeypatch.setenv("GLASSFORMER_PYTHON", str(tmp_path))
     if has_python:
-        (tmp_path / page_python.NAME).write_text("{}")
+        (tmp_path / pyodide.NAME).write_text("{}")
     theme = book.configuration(address)["sphinx"]["config"]["html_theme_options"]
     cells = [
         {"cell_type": "markdown", "source": ["a\n", "b ", TEXT]},
@@ -77,30 +82,33 @@ def test_the_one_setting_is_enough(address, home, has_python, tmp_path, monkeypa
         env=SimpleNamespace(doc2path=lambda page: f"/book/{page}.ipynb"),
         config=SimpleNamespace(html_theme_options=theme),
     )
-    repository.complete(app, PAGE.removesuffix(".ipynb"), source)
+    source_read.complete(app, PAGE.removesuffix(".ipynb"), source)
     words, code = json.loads(source[0])["cells"]
-    assert words["source"] == running.on_page(f"a\nb {TEXT}", home, PAGE, has_python=has_python)
+    assert words["source"] == where_to_run.on_page(f"a\nb {TEXT}", home, PAGE, has_python=has_python)
     assert code["source"] == TEXT
 
 
 def test_a_page_leads_to_its_practice_and_says_whether_the_site_has_python_for_it():
-    said = running.on_page(running.HERE, None, PAGE, has_python=True)
+    said = where_to_run.on_page(where_to_run.HERE, None, PAGE, has_python=True)
     assert "[the practice page](exercises/04-practice.ipynb) runs Python in your browser" in said
-    assert "](" not in running.on_page(running.HERE, None, "notebooks/index.ipynb", has_python=True)
-    assert "run Python in your browser" in running.on_page(
-        running.HERE, None, "notebooks/index.ipynb", has_python=True
+    assert "](" not in where_to_run.on_page(where_to_run.HERE, None, "notebooks/index.ipynb", has_python=True)
+    assert "run Python in your browser" in where_to_run.on_page(
+        where_to_run.HERE, None, "notebooks/index.ipynb", has_python=True
     )
-    assert running.on_page(running.HERE, None, "notebooks/index.ipynb", has_python=False) == ""
+    assert where_to_run.on_page(where_to_run.HERE, None, "notebooks/index.ipynb", has_python=False) == ""
     for home in (None, HOME):
-        said = running.on_page(running.HERE, home, PAGE, has_python=False)
+        said = where_to_run.on_page(where_to_run.HERE, home, PAGE, has_python=False)
         assert "no Python for [its practice page](exercises/04-practice.ipynb)" in said
         assert "make lab" in said
-        lab = running.binder(HOME, "notebooks/exercises/04-practice.ipynb")
+        lab = where_to_run.binder(HOME, "notebooks/exercises/04-practice.ipynb")
         assert (f"[open it on Binder]({lab})" in said) == (home is not None)
 
 
 def test_every_text_can_say_it():
-    said = derived.fill("{{ where to run }} {{ JupyterLab }}", derived.ANYWHERE, "a text")
+    said = chapter_facts.fill("{{ where to run }} {{ JupyterLab }}", chapter_facts.ANYWHERE, "a text")
     assert said.startswith("<!--")
-    for path in [derived.TEXTS / "index.md", *(derived.text_of(one) for one in derived.written())]:
-        assert derived.ANYWHERE.items() <= derived._known_to(path).items()
+    for path in [
+        chapter_facts.TEXTS / "index.md",
+        *(chapter_facts.text_of(one) for one in chapter_facts.written()),
+    ]:
+        assert chapter_facts.ANYWHERE.items() <= chapter_facts._known_to(path).items()

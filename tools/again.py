@@ -31,7 +31,7 @@ from glassformer.atomic_files import write_whole
 from glassformer.experiments import NAMES, Run, experiment, stored
 from glassformer.experiments.experiment import DIGITS, Found, Settings, rounded
 from tools.experiments import each, versions, words
-from tools.pages.anchors import slug
+from tools.extensions.anchors import slug
 
 BOOK = Path(__file__).parents[1] / "book"
 DATA, PAGE = BOOK / "again.json", BOOK / "again.md"
@@ -99,7 +99,7 @@ def _numbers_on(card: dict[str, Any]) -> Found:
 
 def neurons(model: str) -> Found:
     """Searches again for the texts that excite a shipped decoder's neurons, and returns a few numbers about them."""
-    from tools.neurons import excited
+    from tools.assets.neurons import excited
 
     return _of_neurons(excited(model))
 

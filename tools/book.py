@@ -23,10 +23,10 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT))  # for `python tools/book.py`, which has only tools/ on its path
+sys.path.append(str(ROOT))  # for `python tools/book.py`, which has only its own folder on its path
 
-from tools import derived  # noqa: E402
-from tools.pages import publishing  # noqa: E402
+from tools.extensions import publishing  # noqa: E402
+from tools.shared import chapter_facts  # noqa: E402
 
 NO_REPOSITORY = (
     " This site was built in a copy of the project, which has the notebooks and all that they need: "
@@ -90,7 +90,7 @@ def build(output: Path = ROOT, *, quiet: bool = False) -> Path:
         settings = configuration(os.environ.get("GLASSFORMER_REPOSITORY"))
         config.write_text(yaml.safe_dump(settings), encoding="utf-8")
         toc = Path(scratch) / "_toc.yml"
-        toc.write_text(yaml.safe_dump(derived.table_of_contents(ROOT)), encoding="utf-8")
+        toc.write_text(yaml.safe_dump(chapter_facts.table_of_contents(ROOT)), encoding="utf-8")
         jupyter_book = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()"]
         options = ["--path-output", str(output), "--config", str(config), "--toc", str(toc)]
         options += ["--all", "-W", "-n", "--keep-going"]

@@ -18,9 +18,10 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT))  # for `python tools/canary.py`, which has only tools/ on its path
+sys.path.append(str(ROOT))  # for `python tools/canary.py`, which has only its own folder on its path
 
-from tools import book, derived  # noqa: E402
+from tools import book  # noqa: E402
+from tools.shared import chapter_facts  # noqa: E402
 
 LEFT_OUT = ("jupyter_book", "sphinx_comments")  # the package itself, and what only it configures
 
@@ -61,7 +62,7 @@ def build(output: Path) -> int:
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         toc = Path(scratch) / "_toc.yml"
-        toc.write_text(yaml.safe_dump(derived.table_of_contents(ROOT)), encoding="utf-8")
+        toc.write_text(yaml.safe_dump(chapter_facts.table_of_contents(ROOT)), encoding="utf-8")
         conf = settings() | {"external_toc_path": str(toc)}
         lines = [f"{name} = {value!r}\n" for name, value in json.loads(json.dumps(conf)).items()]
         (Path(scratch) / "conf.py").write_text("".join(lines), encoding="utf-8")

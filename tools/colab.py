@@ -21,9 +21,9 @@ from urllib.parse import quote
 import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT))  # for `python tools/colab.py`, which has only tools/ on its path
+sys.path.append(str(ROOT))  # for `python tools/colab.py`, which has only its own folder on its path
 
-from tools.moved import MOVED  # noqa: E402
+from tools.shared.moved_pages import MOVED  # noqa: E402
 
 BRANCH = "colab"
 HOST = "https://github.com/"

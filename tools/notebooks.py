@@ -12,7 +12,8 @@ reader's work; ``metadata.glassformer`` says what they were.
 
 Whatever a page of the site folds is folded in JupyterLab, too: the cells after a heading of the fourth level, up to the
 next heading, and the code of cells tagged ``hide-input`` or ``hide-cell``. JupyterLab shows the first line of folded
-code, so such code begins with one that says what a click does. The site leaves it out (tools/pages/repository.py).
+code, so such code begins with one that says what a click does. The site leaves it out
+(tools/extensions/source_read.py).
 
 Outputs follow from the code. So if only the words of a text have changed, or somebody unfolds a notebook and saves it,
 the notebook gets the words and folds of its text without being executed.
@@ -47,10 +48,12 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT))  # for `python tools/notebooks.py`, which has only tools/ on its path
+sys.path.append(str(ROOT))  # for `python tools/notebooks.py`, which has only its own folder on its path
 
 from glassformer.atomic_files import write_whole  # noqa: E402
-from tools import bibliography, claims, derived, freshness, mentions  # noqa: E402
+from tools import freshness  # noqa: E402
+from tools.book_pages import bibliography, claims  # noqa: E402
+from tools.shared import chapter_facts, chapter_links  # noqa: E402
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -85,11 +88,11 @@ def read_text(text: Path) -> NotebookNode:
     Raises:
         UnknownFactError: the text names a fact that is not known.
     """
-    notebook = jupytext.reads(derived.text(text), fmt="md:myst")
-    address = mentions.from_notebook(place(text))
+    notebook = jupytext.reads(chapter_facts.text(text), fmt="md:myst")
+    address = chapter_links.from_notebook(place(text))
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = mentions.linked(cell.source, address)
+            cell.source = chapter_links.linked(cell.source, address)
     notebook.cells = list(folded(notebook.cells))
     seen: Counter[str] = Counter()
     for cell in notebook.cells:
@@ -336,7 +339,7 @@ MADE = {  # pages that are made, each of what
     # Their imports take seconds, so they are done only here.
     "pitfalls.md": (
         "../src/glassformer/bugs/gallery.toml",
-        lambda file, root: import_module("tools.pitfalls").page(file),
+        lambda file, root: import_module("tools.book_pages.pitfalls").page(file),
     ),
     "again.md": ("again.json", lambda file, root: import_module("tools.again").page_of(file)),
 }
@@ -376,7 +379,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             continue
         try:
             found = condition(text, notebook, root)
-        except derived.UnknownFactError as error:
+        except chapter_facts.UnknownFactError as error:
             failed = True
             print(f"{name}: not executed. {error}", file=sys.stderr)
             continue

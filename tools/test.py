@@ -21,7 +21,8 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))  # as a file it has
 
 from glassformer import contents
 from glassformer.exercises import catalogue
-from tools import browser, check, derived, ledger, notebooks
+from tools import check, ledger, notebooks
+from tools.shared import browser, chapter_facts
 
 ROOT = Path(__file__).resolve().parent.parent
 EVERYTHING = ["tests", "notebooks"]
@@ -43,7 +44,7 @@ def of_chapter(number: str) -> list[str]:
         ValueError: there is no such chapter.
     """
     chapter = contents.chapter(number)
-    texts = derived.text_of(chapter), derived.practice_of(chapter)
+    texts = chapter_facts.text_of(chapter), chapter_facts.practice_of(chapter)
     own = [notebook for text, notebook in notebooks.pairs() if text in texts]
     own.append(ROOT / "tests" / "chapters" / f"ch{number}")
     rooms = [path.relative_to(ROOT).as_posix() for path in own if path.exists()]

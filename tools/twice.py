@@ -24,7 +24,7 @@ from nbformat import NotebookNode
 from nbval.plugin import IPyNbCell
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT))  # for `python tools/twice.py`, which has only tools/ on its path
+sys.path.append(str(ROOT))  # for `python tools/twice.py`, which has only its own folder on its path
 
 from tools import check  # noqa: E402
 

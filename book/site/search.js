@@ -1,4 +1,4 @@
-/* Makes Sphinx's search find what readers mean. What is found is a section: the index names it page#section (tools/pages/search.py),
+/* Makes Sphinx's search find what readers mean. What is found is a section: the index names it page#section (tools/extensions/search.py),
  * and the list of results shows the page that it is on beside it. Words that only ask, as in "how does attention work?", are
  * left out, a word that is not in the book is replaced by the nearest one that is, and a chapter comes first for its own title. */
 (() => {

@@ -13,11 +13,11 @@
  *
  * A view of a running model asks whoever is behind it for the weights, or for what is known of its neurons. Here it is this
  * page. From a server it fetches models/NAME.bin and reports the bytes as they arrive. A page opened from disk may fetch
- * nothing, but it may add scripts, so the same bytes are in models/NAME-0.js and so on (tools/pages/weights.py describes
+ * nothing, but it may add scripts, so the same bytes are in models/NAME-0.js and so on (tools/extensions/model_weights.py describes
  * both). A view may ask for another model's, too. From a server, the weights are fetched ahead when a view of a model comes
  * near, because most readers who see one use it; not for readers who save data.
  *
- * The code of the book's own views is in files, code/NAME.js and so on (tools/pages/code.py), of which their state has only the
+ * The code of the book's own views is in files, code/NAME.js and so on (tools/extensions/view_code.py), of which their state has only the
  * names. A server sends modules, which the page imports. From disk, a page cannot import files, so scripts bring their texts, and
  * they are imported from memory, like those of a widget whose state includes its module. This file is a classic script, so that it
  * works from disk, and runs while the page is read: places are kept, and answered predictions opened, before the page is first seen.
@@ -130,7 +130,7 @@
     return chunks;
   }
 
-  // Undo what tools/pages/weights.py did: it packed the file and, of weights, put all first bytes of the numbers before all
+  // Undo what tools/extensions/model_weights.py did: it packed the file and, of weights, put all first bytes of the numbers before all
   // second ones.
   const AT_ONCE = 300_000; // numbers: a few milliseconds
   async function unpacked(chunks) {

@@ -24,7 +24,9 @@ class Chapter:
     title: str
     question: str  # the question that it answers
     minutes: int | None = None  # how long it takes; None if it is not written yet
-    practice: str = ""  # what the first page and the texts say of its practice; tools/derived.py fills it in
+    practice: str = (
+        ""  # what the first page and the texts say of its practice; tools/shared/chapter_facts.py fills it in
+    )
     practice_time: str = ""  # how long its practice takes, if that is not the sum of its exercises' minutes
 
     @property

@@ -21,8 +21,8 @@ from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
 from glassformer.exercises.catalogue import catalogue
 from glassformer.exercises.slip import Slip
 from glassformer.exercises.source import imports_in, names_used
-from tools import derived
-from tools.pages.practice import task
+from tools.extensions.practice import task
+from tools.shared import chapter_facts
 
 from .answers import all_answers
 
@@ -236,7 +236,7 @@ def test_a_practice_notebook_has_every_exercise_in_order_and_no_other(chapter):
 
 def _practice(chapter):
     (path,) = NOTEBOOKS.glob(f"{chapter}-*.md")
-    return derived.text(path)
+    return chapter_facts.text(path)
 
 
 def _section(exercise):

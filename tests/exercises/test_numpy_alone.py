@@ -15,7 +15,7 @@ from scipy.special import erf
 
 from glassformer.exercises import exercises, own_file
 from glassformer.exercises.record import ENVIRONMENT
-from tools.pages import package
+from tools.extensions import browser_package
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = (
@@ -28,7 +28,7 @@ AT_RANDOM = {"draw_of_its_own"}  # draws numbers of its own, so its verdict diff
 
 def unpack(folder):
     """Unpacks into this folder what is packed for a page."""
-    for data in (package.package(), *map(package.data, package.loads())):
+    for data in (browser_package.package(), *map(browser_package.data, browser_package.loads())):
         with tarfile.open(fileobj=io.BytesIO(data)) as archive:
             archive.extractall(folder, filter="data")
 

@@ -24,9 +24,9 @@ from glassformer.contents import chapter
 from glassformer.inside import logit_lens
 from glassformer.scratch import softmax
 from glassformer.widgets import ClockHands, Quiz
-from tools import running
-from tools.browser import PATIENCE
 from tools.notebooks import ROOT, WIDGET_STATE, WIDGET_VIEW, execute, pairs, read_text
+from tools.shared import where_to_run
+from tools.shared.browser import PATIENCE
 
 CHAPTER = "04-putting-order-in.ipynb"
 EXERCISE = "positions.sinusoidal"
@@ -82,7 +82,7 @@ Chapter 04 is about order.
 print(seen + ", drawn")  # by code
 ```
 """
-TEXT += f"\n{running.in_notebook()}\n"
+TEXT += f"\n{where_to_run.in_notebook()}\n"
 
 # A prediction with its fold; the last heading ends the fold.
 PREDICTION = """

@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 
-from tools import claims
+from tools.book_pages import claims
 from tools.notebooks import ROOT
 
 CLAIMS = claims.claims(ROOT / "book" / "claims.toml")

@@ -11,7 +11,8 @@ from itertools import chain
 import nbformat
 import pytest
 
-from tools import claims, notebooks
+from tools import notebooks
+from tools.book_pages import claims
 
 PAIRS = notebooks.pairs()
 IDS = [notebook.relative_to(notebooks.ROOT / "notebooks").as_posix() for _, notebook in PAIRS]

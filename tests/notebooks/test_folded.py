@@ -7,7 +7,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tools import bibliography, freshness, notebooks
+from tools import freshness, notebooks
+from tools.book_pages import bibliography
 
 FRONT = "---\njupytext:\n  text_representation:\n    extension: .md\n    format_name: myst\n---\n\n"
 CODE = "```{code-cell} ipython3\nprint(1)\n```"

@@ -9,8 +9,10 @@ import nbformat
 import pytest
 from markdown_it import MarkdownIt
 
-from tools import bibliography, mentions, notebooks
-from tools.pages.anchors import ID, slug
+from tools import notebooks
+from tools.book_pages import bibliography
+from tools.shared import chapter_links
+from tools.extensions.anchors import ID, slug
 
 BOOK = notebooks.ROOT / "book"
 ROLE = re.compile(r"\{[a-z][\w:-]*\}$")  # before `code`
@@ -99,7 +101,7 @@ def test_every_chapter_that_a_notebook_mentions_is_a_link(text):
     own = text.stem[:2] if text.parent.name == "chapters" else None
     for cell in notebooks.read_text(text).cells:
         if cell.cell_type == "markdown":
-            assert set(mentions.unlinked(cell.source)) <= {own}, cell.source
+            assert set(chapter_links.unlinked(cell.source)) <= {own}, cell.source
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -109,7 +111,7 @@ def test_a_link_leads_to_the_chapter_that_it_names(page):
     if path.suffix == ".ipynb":
         stored = nbformat.read(path, as_version=4)
         sources = [cell.source for cell in stored.cells if cell.cell_type == "markdown"]
-    assert [wrong for source in sources for wrong in mentions.contradictions(source)] == []
+    assert [wrong for source in sources for wrong in chapter_links.contradictions(source)] == []
 
 
 def test_the_pages_to_look_things_up_are_among_them():

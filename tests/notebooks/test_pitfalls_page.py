@@ -7,7 +7,7 @@ import pytest
 from glassformer.bugs import BUGS
 from glassformer.contents import chapter
 from glassformer.experiments import stored
-from tools import pitfalls
+from tools.book_pages import pitfalls
 
 ROOT = Path(__file__).parents[2]
 GALLERY = ROOT / "src" / "glassformer" / "bugs" / "gallery.toml"

@@ -4,7 +4,7 @@ import pytest
 from mounting import settle
 
 from glassformer import shipped
-from tools.pages.weights import scripts, weights
+from tools.extensions.model_weights import scripts, weights
 
 LANDING, CHAPTER = "notebooks/index.html", "notebooks/04-putting-order-in.html"
 PREDICTIONS = "notebooks/00-start-here.html"

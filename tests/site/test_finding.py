@@ -8,10 +8,10 @@ from playwright.sync_api import expect
 
 from glassformer import contents
 from glassformer.chapter_links import mentioned
-from tools import derived
-from tools.pages.order import neighbours
+from tools.extensions.prev_next import neighbours
+from tools.shared import chapter_facts
 
-CHAPTERS = derived.written()
+CHAPTERS = chapter_facts.written()
 OF_A_CHAPTER = pytest.mark.parametrize("one", CHAPTERS, ids=lambda one: one.number)
 CHAPTER = "notebooks/04-putting-order-in.html"
 

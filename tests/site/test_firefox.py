@@ -5,7 +5,7 @@ import json
 import pytest
 from test_widgets import VIEWS
 
-from tools import firefox
+from tools.shared import firefox
 
 pytestmark = pytest.mark.weekly
 

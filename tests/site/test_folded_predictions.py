@@ -10,8 +10,8 @@ from playwright.sync_api import expect
 from small_site import build
 
 from glassformer.widgets import Predict
-from tools.browser import axe_violations, contrast_violations
 from tools.notebooks import WIDGET_STATE, WIDGET_VIEW
+from tools.shared.browser import axe_violations, contrast_violations
 
 NUMBER = {
     **{"question": "How many marbles are in the jar?", "kind": "number"},

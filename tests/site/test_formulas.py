@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tools.pages.formulas import mathml
+from tools.extensions.formulas import mathml
 
 THIN = '<mspace width="0.167em"></mspace>'
 

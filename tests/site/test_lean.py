@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.pages.lean import lean
+from tools.extensions.unused_css import lean
 
 WORDS = {"card", "open", "nav"}
 

@@ -4,7 +4,7 @@ import pytest
 from docutils import nodes
 from docutils.utils import new_document
 
-from tools.pages import links
+from tools.extensions import figure_links
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,8 @@ from tools.pages import links
     ],
 )
 def test_a_link_to_a_notebook_leads_to_its_page(written, read):
-    assert links.to_pages(written) == read
+    assert figure_links.to_pages(written) == read
     document = new_document("page")
     document += [nodes.raw("", written, format="html"), nodes.raw("", written, format="latex")]
-    links.lead_to_pages(None, document)
+    figure_links.lead_to_pages(None, document)
     assert [raw.astext() for raw in document.findall(nodes.raw)] == [read, written]

@@ -15,15 +15,16 @@ from markup import shown, written
 from PIL import Image
 from playwright.sync_api import expect
 
-from tools import derived, notebooks
-from tools.browser import axe_violations, contrast_violations
-from tools.math_font import CHARACTERS
+from tools import notebooks
+from tools.assets.math_font import CHARACTERS
 from tools.notebooks import ROOT
+from tools.shared import chapter_facts
+from tools.shared.browser import axe_violations, contrast_violations
 
 
 def pages():
     """Returns the pages that the table of contents lists, and the search page."""
-    contents = derived.table_of_contents()
+    contents = chapter_facts.table_of_contents()
 
     def walk(entry):
         if "file" in entry:
@@ -482,7 +483,7 @@ def test_a_formula_begins_at_the_left_and_scrolls_where_it_is_too_wide(visit):
 
 
 def test_no_heading_leaves_out_a_level(documents):
-    """The build does not warn about this, because folds may leave out levels: tools/pages/folds.py."""
+    """The build does not warn about this, because folds may leave out levels: tools/extensions/folds.py."""
     for path, document in documents.items():
         levels = [int(heading.name[1]) for heading in document.select("article :is(h1, h2, h3, h4, h5, h6)")]
         for above, below in itertools.pairwise(levels):

@@ -18,10 +18,11 @@ from small_site import build
 
 from glassformer.exercises import commands, hint, reveal
 from glassformer.exercises.record import ENVIRONMENT, Record
-from tools import editor, running
-from tools.browser import axe_violations, contrast_violations
-from tools.pages import practice
-from tools.pages.practice import task
+from tools.assets import editor
+from tools.extensions import practice
+from tools.extensions.practice import task
+from tools.shared import where_to_run
+from tools.shared.browser import axe_violations, contrast_violations
 
 PAGE = "notebooks/exercises/03-practice"
 SETUP = 'import numpy as np\n\nnames = ["<b>", "&"]'
@@ -243,7 +244,7 @@ def test_the_top_says_what_this_copy_can_do(words, repository, has_python):
     assert ("has no Python for its pages" in said) != has_python
     assert ("make python-for-the-page" in said) == (not has_python and repository is None)
     leads_on = words is practice.DESIGN or not has_python  # to PyTorch, or to any Python
-    assert (f'<a href="{running.binder(HOME, f"{PAGE}.ipynb")}">' in said) == (
+    assert (f'<a href="{where_to_run.binder(HOME, f"{PAGE}.ipynb")}">' in said) == (
         leads_on and repository is not None
     )
     assert ("make lab" in said) == leads_on

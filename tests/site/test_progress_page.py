@@ -12,8 +12,8 @@ from glassformer.chapters.ch15.capstone.judge import STAGES
 from glassformer.exercises import commands, progress
 from glassformer.exercises.record import ENVIRONMENT, Record
 from glassformer.widgets.predict import names
-from tools.browser import axe_violations, contrast_violations
-from tools.pages.progress import PAGE
+from tools.extensions.progress_page import PAGE
+from tools.shared.browser import axe_violations, contrast_violations
 
 MARKS = {
     "attention.scores": {"tried": True, "done": True},

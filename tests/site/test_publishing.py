@@ -11,8 +11,8 @@ from small_site import build
 
 from glassformer.figures import style
 from tools import book
-from tools.moved import MOVED
-from tools.pages.tidy import PLAIN, SHRINKS, tidy
+from tools.extensions.clean_html import PLAIN, SHRINKS, tidy
+from tools.shared.moved_pages import MOVED
 
 HOME = "https://example-owner.github.io/glassformer/"
 TEXT = (

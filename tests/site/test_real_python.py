@@ -17,8 +17,9 @@ from playwright.sync_api import expect
 from test_practice import CHANGED, PAGE, code, edit, first, instead, press, small, visit  # noqa: F401
 
 from tests.exercises.test_numpy_alone import AT_RANDOM, LIBRARIES, ROOT, judging, unpack
-from tools import firefox, page_python
-from tools.pages import package
+from tools.assets import pyodide
+from tools.extensions import browser_package
+from tools.shared import firefox
 
 pytestmark = pytest.mark.weekly
 
@@ -75,7 +76,7 @@ CHECK = """async ({ codes }) => {
 @pytest.fixture(scope="module")
 def real():
     """Returns the files of real Python by the addresses at which the site has them."""
-    folder = Path(os.environ.get("GLASSFORMER_PYTHON") or page_python.FOLDER)
+    folder = Path(os.environ.get("GLASSFORMER_PYTHON") or pyodide.FOLDER)
     if not folder.is_dir():
         pytest.fail("there is no Python for the page here: `make python-for-the-page` downloads it")
     names = [
@@ -158,7 +159,7 @@ def like(page, here):
 def test_every_known_answer_gets_the_same_verdict_in_a_browser_word_for_word(anywhere, expected, instead):  # noqa: F811
     instead[1][f"/_static/practice/{ANSWERS}.tgz"] = all_tests()
     request = {"do": "try", "exercise": "attention.scores", "code": JUDGE, "earlier": {}, "files": {}}
-    loads = [*sorted(package.loads()), ANSWERS]
+    loads = [*sorted(browser_package.loads()), ANSWERS]
     found = json.loads(anywhere.evaluate(ASK, {"id": 1, "loads": loads, "request": request}))
     assert found["exercises"] == expected["exercises"]
     here, there = expected["verdicts"], found["verdicts"]

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import expect
 from serving import Quiet
 
-from tools.pages.code import Files
-from tools.pages.strict import strict
+from tools.extensions.inline_scripts import strict
+from tools.extensions.view_code import Files
 
 CHAPTER, PRACTICE = "notebooks/04-putting-order-in.html", "notebooks/exercises/04-practice.html"
 MACHINE = "notebooks/index.html"  # it runs a model

@@ -21,8 +21,8 @@ from glassformer.checkpoints import MODEL
 from glassformer.widgets import NeuronExplorer
 from glassformer.widgets.engine.model import ModelView
 from glassformer.widgets.kit.modules import Module
-from tools.browser import PATIENCE
-from tools.pages.weights import scripts, weights
+from tools.extensions.model_weights import scripts, weights
+from tools.shared.browser import PATIENCE
 
 # Says, when it is asked, what the model writes after an id, or what it is waiting for, or why it does not.
 PROBE = """import { button, frame } from "./kit.js";

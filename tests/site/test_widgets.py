@@ -15,7 +15,8 @@ from glassformer import scratch, shipped, widgets
 from glassformer.inside.lens import logit_lens
 from glassformer.widgets.kit.view import View
 from glassformer.widgets.training_lab import landmarks
-from tools import heights, notebooks
+from tools import notebooks
+from tools.assets import heights
 
 
 def stored_views():

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from small_site import write_views
 
 from glassformer.widgets import GlassMachine
-from tools.pages.weights import scripts, vocabularies, weights
+from tools.extensions.model_weights import scripts, vocabularies, weights
 
 TEXT = "My lord, the king"
 SAVES_DATA = "Object.defineProperty(navigator, 'connection', { value: { saveData: true } })"

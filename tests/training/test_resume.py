@@ -10,7 +10,7 @@ import torch
 from glassformer.checkpoints import AVERAGE, MODEL, OPTIMIZER, latest, load
 from glassformer.tasks import NextToken
 from glassformer.train import Trainer, read_log
-from tools.browser import PATIENCE
+from tools.shared.browser import PATIENCE
 
 from .small import IDS, PROCESSES, T, config, model, trainer, without_time
 

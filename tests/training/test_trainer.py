@@ -21,7 +21,7 @@ from glassformer.text import CharTokenizer
 from glassformer.train import evaluate
 from glassformer.train.log import Log
 from glassformer.train.recipe import Recipe
-from tools.browser import PATIENCE
+from tools.shared.browser import PATIENCE
 
 from .small import ENOUGH, FAMILIES, PROCESSES, T, V, config, model, task, trainer, without_time
 

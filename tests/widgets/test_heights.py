@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools import heights
+from tools.assets import heights
 
 RESERVED = heights.read()
 

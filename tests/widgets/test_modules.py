@@ -12,9 +12,9 @@ import tinycss2
 from glassformer import role_colours, widgets
 from glassformer.widgets.kit import places
 from glassformer.widgets.kit.modules import Module, needed, read, stylesheet
+from tools.extensions.unused_css import selectors_of
 from tools.freshness import without_comments
 from tools.notebooks import ROOT, WIDGET_STATE, pairs
-from tools.pages.lean import selectors_of
 
 ONE_QUESTION = [
     {"text": "?", "options": [{"text": "a", "why": "b", "correct": True}, {"text": "c", "why": "d"}]}

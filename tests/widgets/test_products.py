@@ -5,7 +5,7 @@ import pytest
 from close import SINGLE, assert_close
 from linking import array_of, base64_of, link
 
-from tools import kernel
+from tools.assets import kernel
 
 # Everything that is in a memory after one of its functions has run in it.
 RUN = """({ plain, name, numbers, given }) => {

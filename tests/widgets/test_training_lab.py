@@ -16,7 +16,8 @@ from glassformer.text import corpus
 from glassformer.train.recipe import Recipe
 from glassformer.widgets import SamplingLab, TrainingLab
 from glassformer.widgets.training_lab import BREAKS, RUNG, SMALL, landmarks
-from tools import derived, training_lab, views
+from tools.assets import training_lab
+from tools.shared import chapter_facts, views
 
 LINES = "\n".join(f"{n} bottles of {what} on the wall." for n in range(160) for what in ("milk", "ink"))
 STEPS = 12
@@ -451,7 +452,7 @@ def test_the_places_that_it_names_are_those_with_views_of_a_gpt():
         r'ELSEWHERE = "the first page and of chapters (.*)"', training_lab.read("training_lab")
     )[1]
     views = r"widgets\.(GlassMachine|AttentionExplorer|LogitLens|NeuronExplorer|AblationBoard|SamplingLab|BeamTree)\("
-    texts = {path.name[:2]: path.read_text("utf-8") for path in derived.TEXTS.glob("[0-9]*.md")}
+    texts = {path.name[:2]: path.read_text("utf-8") for path in chapter_facts.TEXTS.glob("[0-9]*.md")}
     there = {number for number, text in texts.items() if re.search(rf"^{views}", text, re.MULTILINE)}
     assert set(re.findall(r"\d\d", named)) == there
 

@@ -1,5 +1,5 @@
 /* The capstone's page: one field for a whole GPT, and a place for each stage that looks at it.
- * tools/pages/practice.py writes them into the page. */
+ * tools/extensions/practice.py writes them into the page. */
 (() => {
   "use strict";
   const { kept, acts, Field, Results } = window.glassformerPractice;

@@ -1,5 +1,5 @@
 /* One exercise on a practice page: its field, its buttons, and below them what Python printed and answered.
- * tools/pages/practice.py writes the field and the buttons into the page. */
+ * tools/extensions/practice.py writes the field and the buttons into the page. */
 (() => {
   "use strict";
   const { kept, button, acts, Field, Results } = window.glassformerPractice;

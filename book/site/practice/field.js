@@ -1,5 +1,5 @@
 /* A field for code, which becomes an editor when the reader goes there. What was typed is kept, and what "Start over" puts
- * aside can be brought back. tools/pages/practice.py writes the field into the page. */
+ * aside can be brought back. tools/extensions/practice.py writes the field into the page. */
 (() => {
   "use strict";
   const { kept, h, button } = window.glassformerPractice;

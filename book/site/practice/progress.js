@@ -1,5 +1,5 @@
 /* The page that shows what was done: a table for each chapter, as `progress()` shows it in a notebook, and what was answered while
- * reading. Another record, such as JupyterLab's, can be added to the browser's. tools/pages/progress.py writes the page. */
+ * reading. Another record, such as JupyterLab's, can be added to the browser's. tools/extensions/progress_page.py writes the page. */
 (() => {
   "use strict";
   const { kept, h, button, draw, opens, download } = window.glassformerPractice;

@@ -76,7 +76,7 @@ _PATH = (
 def machine_so_far(number: str) -> HTML:
     """Draw the whole machine with the parts built by the end of a chapter filled in; each part links to its chapter.
 
-    The links lead to notebooks, or on the site to its pages (tools/pages/links.py). A chapter that is not
+    The links lead to notebooks, or on the site to its pages (tools/extensions/figure_links.py). A chapter that is not
     written yet has no link.
 
     Args:

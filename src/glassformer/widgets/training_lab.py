@@ -107,7 +107,7 @@ class TrainingLab(FileView, module="training_lab"):
     _landmarks = Dict(read_only=True).tag(sync=True)
     _chapters = Chapters().tag(sync=True)
     _pytorch = List(read_only=True).tag(sync=True)  # losses of the book's size with PyTorch, one for a seed
-    _measured = Dict(read_only=True).tag(sync=True)  # small runs that tools/training_lab.py recorded
+    _measured = Dict(read_only=True).tag(sync=True)  # small runs that tools/assets/training_lab.py recorded
 
     @default("_recipe")
     def _default_recipe(self) -> dict[str, Any]:

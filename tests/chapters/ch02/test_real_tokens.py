@@ -11,7 +11,7 @@ from traitlets import TraitError
 
 from glassformer.chapters.ch02.real_tokens import CUTS, EXAMPLES, LIBRARY, LONGEST, VOCABULARIES
 from glassformer.widgets import RealTokens
-from tools import tokens as tool
+from tools.assets import token_examples as tool
 
 # How the two vocabularies cut a text into words, from OpenAI's tiktoken (tiktoken_ext/openai_public.py).
 LETTERS = {

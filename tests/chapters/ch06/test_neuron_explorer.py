@@ -18,7 +18,7 @@ from glassformer.experiments import stored
 from glassformer.inside import Memory, memories, promoted_logits
 from glassformer.text import corpus, split
 from glassformer.trace import trace
-from tools.neurons import found
+from tools.assets.neurons import found
 
 DECIMALS = 5.1e-4  # three of them are shown
 ANOTHER, AT_RANDOM = "Another clear neuron", "A random neuron"

@@ -12,7 +12,7 @@ from glassformer.chapters.ch07.ablation_board import AblationBoard, _alone
 from glassformer.experiments import stored
 from glassformer.experiments.inside import sample
 from glassformer.text import corpus, split
-from tools.browser import axe_violations
+from tools.shared.browser import axe_violations
 
 KEPT, SHOWN = 5.1e-6, 5.1e-5  # five decimals are kept, and four are shown
 ATTENTION = [f"block {b}: head {h}" for b in range(4) for h in range(4)]

@@ -7,7 +7,8 @@ import pytest
 
 from glassformer import contents, scratch
 from glassformer.published import published
-from tools import derived, notebooks
+from tools import notebooks
+from tools.shared import chapter_facts
 
 PAGES = {
     "08": ("gpt", {}),
@@ -21,7 +22,7 @@ OLD = [
 
 def functions(number, change=("", "")):
     """Returns the functions that the cells of a chapter define, after a change to its code."""
-    cells = notebooks.read_text(derived.text_of(contents.chapter(number))).cells
+    cells = notebooks.read_text(chapter_facts.text_of(contents.chapter(number))).cells
     found = {"np": np, "scratch": scratch}
     exec("import math", found)
     for cell in cells:

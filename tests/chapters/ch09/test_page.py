@@ -13,7 +13,8 @@ from glassformer import contents, scratch
 from glassformer.exercises.attempt import WRONG, attempt
 from glassformer.exercises.catalogue import find
 from glassformer.published import published
-from tools import derived, notebooks
+from tools import notebooks
+from tools.shared import chapter_facts
 
 
 def cells_of(path):
@@ -38,7 +39,7 @@ def defined(path):
 
 @pytest.fixture(scope="module")
 def page():
-    return defined(derived.text_of(contents.chapter("09")))
+    return defined(chapter_facts.text_of(contents.chapter("09")))
 
 
 def single(*shape):
@@ -87,7 +88,7 @@ def small_gpt():
 
 
 def test_the_small_autograd_has_at_most_forty_lines():
-    cells = cells_of(derived.text_of(contents.chapter("09")))
+    cells = cells_of(chapter_facts.text_of(contents.chapter("09")))
     (whole,) = (source for source in cells if "class Value" in source)
     (operators,) = (source for source in cells if "Value.__add__" in source)
     lines = (whole + operators.partition("loss_of")[0]).splitlines()
@@ -133,7 +134,7 @@ def test_constants_get_no_gradient(page):
 
 
 def test_the_printed_function_of_the_practice_has_its_three_bugs():
-    broken = defined(derived.practice_of(contents.chapter("09")))["broken"]
+    broken = defined(chapter_facts.practice_of(contents.chapter("09")))["broken"]
     exercise = find("back.pool_backward")
     outcome = attempt(exercise, broken, 60.0)
     assert outcome.status == WRONG

@@ -14,7 +14,7 @@ from glassformer.experiments import stored
 from glassformer.text import CharTokenizer, corpus
 from glassformer.trace import trace
 from glassformer.widgets import DiagnoseIt, Quiz
-from tools import derived
+from tools.shared import chapter_facts
 
 NAMES = [entry["bug"] for entry in clinic()["patient"]]
 TESTS = {test["name"]: test for test in clinic()["test"]}
@@ -301,7 +301,7 @@ def test_which_tests_fail_and_what_they_cost(call):
 
 
 def test_no_heading_below_the_clinic_tells_of_a_patient_and_old_addresses_work():
-    text = derived.text_of(contents.chapter("14")).read_text(encoding="utf-8")
+    text = chapter_facts.text_of(contents.chapter("14")).read_text(encoding="utf-8")
     cases = text[text.index("## Your turn in the clinic") : text.index("\n## A checklist")]
     headings = [line.lstrip("# ") for line in cases.splitlines() if re.match("#{2,3} ", line)]
     neutral = r"Your turn in the clinic|Cases? \d+( to \d+|, continued)?|Halfway"

@@ -11,7 +11,7 @@ from glassformer.widgets.kit.view import FileView
 
 LINE = "A horse! a horse! my kingdom for a horse!"
 LONGEST = 1000  # characters of the reader's own text
-CUTS = Path(__file__).with_name("real_tokens.json")  # written by tools/tokens.py
+CUTS = Path(__file__).with_name("real_tokens.json")  # written by tools/assets/token_examples.py
 LIBRARY = Path(__file__).parents[2] / "assets" / "vendor" / "gpt-tokenizer"  # version 3.4.0, unchanged
 
 
@@ -70,7 +70,9 @@ def examples() -> list[dict[str, Any]]:
     """
     cuts = json.loads(CUTS.read_text("utf-8"))
     if missing := [example.label for example in EXAMPLES if example.text not in cuts]:
-        raise ValueError(f"{CUTS.name} lacks the examples {', '.join(missing)}: run tools/tokens.py")
+        raise ValueError(
+            f"{CUTS.name} lacks the examples {', '.join(missing)}: run tools/assets/token_examples.py"
+        )
     return [{**example._asdict(), "cuts": cuts[example.text]} for example in EXAMPLES]
 
 

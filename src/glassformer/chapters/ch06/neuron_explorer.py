@@ -15,7 +15,7 @@ from glassformer.text import corpus
 from glassformer.trace import trace
 from glassformer.widgets.engine.model import ModelView, packed, source_of
 
-PLACE = Path(__file__).parent / "neurons"  # written by tools/neurons.py
+PLACE = Path(__file__).parent / "neurons"  # written by tools/assets/neurons.py
 N_READ = 1_000_000  # characters of the training text that the neurons were shown
 N_CONTEXTS = 4  # of each neuron, excited either way
 BEFORE = 18  # characters of a context that are shown, the one that excites included

@@ -25,7 +25,7 @@ MODELS = {
 LONGEST = 24  # characters that are drawn
 SHORTEST_LENGTH = 16
 NUMBERS = {4: "float32", 2: "float16"}  # bytes of a number
-TIMES = Path(__file__).with_name("cache_movie.json")  # written by tools/cache_times.py
+TIMES = Path(__file__).with_name("cache_movie.json")  # written by tools/assets/cache_times.py
 REPEATS = 20  # of which the fastest counts
 
 

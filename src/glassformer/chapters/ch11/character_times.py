@@ -12,7 +12,7 @@ import numpy as np
 from glassformer import scratch, shipped
 from glassformer.generate import generate
 
-TIMES = Path(__file__).with_name("character_times.json")  # written by tools/cache_times.py
+TIMES = Path(__file__).with_name("character_times.json")  # written by tools/assets/cache_times.py
 BEGINNING, N_NEW = "A horse! a horse! my kingdom", 94
 CHARACTERS = 100  # that are read one by one, with a cache
 REPEATS = 7  # of which the fastest counts

@@ -112,7 +112,7 @@ class ModelView(FileView):
 
     The weights are not a trait, so no notebook stores them. The view requests them by a message when it needs
     them. A kernel answers with the bytes, and so does the page, which has those of the shipped models. A
-    subclass whose view requests more files answers in `_file`, and tools/pages/weights.py provides them on
+    subclass whose view requests more files answers in `_file`, and tools/extensions/model_weights.py provides them on
     the page. `_stored` holds what a view draws before that, for its initial text. A subclass lists the
     `_families` of models that it shows.
 

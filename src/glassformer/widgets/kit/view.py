@@ -51,7 +51,7 @@ class FileView(View):
     """The base of views whose JavaScript asks for files that are too large for a trait, such as a model's weights.
 
     engine/weights.js asks by a message. In JupyterLab this class answers with what `_file` returns; on a page,
-    book/site/widget-host.js does, with the files that tools/pages/weights.py writes.
+    book/site/widget-host.js does, with the files that tools/extensions/model_weights.py writes.
     """
 
     def __init__(self, **traits: Any) -> None:

@@ -27,7 +27,13 @@ def made(kind: str) -> scratch.Transformer:
 
     The vectors of every other id and of all positions are tiny, so that ε makes a difference.
     """
-    small: dict[str, Any] = {"vocab_size": 23, "context_length": 24, "d_model": 24, "n_layers": 3, "n_heads": 3}
+    small: dict[str, Any] = {
+        "vocab_size": 23,
+        "context_length": 24,
+        "d_model": 24,
+        "n_layers": 3,
+        "n_heads": 3,
+    }
     config = published("gpt2").config.replace(**small, attention_bias="none", feedforward="gelu", dropout=0.0)
     if kind == "llama":
         small |= {

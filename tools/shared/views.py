@@ -10,7 +10,7 @@ from ipywidgets import embed
 
 from glassformer.widgets.kit.view import View
 
-HOST = Path(__file__).resolve().parent.parent / "book" / "site" / "widget-host.js"
+HOST = Path(__file__).resolve().parents[2] / "book" / "site" / "widget-host.js"
 PAGE = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>Views</title>
 <style>{style}</style>
 <script type="application/vnd.jupyter.widget-state+json">{state}</script>{views}<script>{host}</script></html>"""

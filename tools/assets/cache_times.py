@@ -1,6 +1,6 @@
 """Measures the book's model with and without a cache, and stores the times that chapter 11 and its view show.
 
-    python tools/cache_times.py "one thread of an AMD EPYC processor"     say what the times were measured on
+    python tools/assets/cache_times.py "one thread of an AMD EPYC processor"     say what the times were measured on
 
 Run it on a quiet computer with OMP_NUM_THREADS=1. The chapter shows the times together with these words.
 """

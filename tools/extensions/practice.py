@@ -37,10 +37,10 @@ from glassformer.chapters.ch15.capstone.judge import STAGES
 from glassformer.exercises import catalogue, messages
 from glassformer.exercises.desk import ADAPTER
 from glassformer.exercises.exercise import Exercise
-from tools import running
-from tools.pages import package, places
-from tools.pages.order import PRACTICE
-from tools.pages.places import place
+from tools.extensions import browser_package, raw_html
+from tools.extensions.prev_next import PRACTICE
+from tools.extensions.raw_html import place
+from tools.shared import where_to_run
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks" / "exercises"
 CHAPTER = re.compile(rf"{PRACTICE}(\d\d)-")
@@ -51,7 +51,7 @@ LIBRARIES = {"torch": "PyTorch"}
 _PROGRESS = "../../book/progress.html"
 START = "# capstone.start()"  # a cell, which a button stands for
 HAS_BUTTON = re.compile(r"\s*(keep\(\w+\)|progress\(.*\))\s*")  # the page keeps a right answer by itself
-STUCK = " · stuck? "  # as tools/derived.py writes it
+STUCK = " · stuck? "  # as tools/shared/chapter_facts.py writes it
 MORE_LINES = 3  # of a field, below its stub: room to write
 
 PAGE = """\
@@ -199,7 +199,7 @@ def what_is_possible(words: dict[bool, str], repository: str | None, page: str, 
         page: the name of the page, such as ``notebooks/exercises/03-practice``.
         has_python: whether the site has Python for its practice pages.
     """
-    where = ON_BINDER.format(escape(running.binder(repository, f"{page}.ipynb"))) if repository else HERE
+    where = ON_BINDER.format(escape(where_to_run.binder(repository, f"{page}.ipynb"))) if repository else HERE
     said = words[has_python].format(elsewhere=where + IN_A_COPY)
     return said if has_python or repository else said + TO_ADD_PYTHON
 
@@ -207,7 +207,7 @@ def what_is_possible(words: dict[bool, str], repository: str | None, page: str, 
 def _add_top(app: Sphinx, chapter: str, first: tuple[Any, str], words: dict[bool, str], enter: str) -> None:
     cell, setup = first
     repository = app.config.html_theme_options.get("repository_url")
-    has_python = package.python() is not None
+    has_python = browser_package.python() is not None
     here = what_is_possible(words, repository, app.env.docname, has_python=has_python)
     python = " data-python" * has_python
     enter = ENTER.format(enter) * has_python
@@ -233,7 +233,8 @@ def _add_capstone(cells: Sequence[tuple[Any, str]]) -> None:
             textarea = _textarea(f"{code_before}\n\n\n{code}\n", "Your code for your GPT")
             help = _json({"rules": capstone.rules_panel().data()})
             _after(
-                cell, CAPSTONE.format(loads=" ".join(package.CAPSTONE_LOADS), textarea=textarea, help=help)
+                cell,
+                CAPSTONE.format(loads=" ".join(browser_package.CAPSTONE_LOADS), textarea=textarea, help=help),
             )
         elif called is not None:
             cell["classes"].append("practice-cell")
@@ -334,11 +335,11 @@ def _after(cell: Any, html: str) -> None:
 def add_files(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Adds the scripts and the style to pages that have such a place, and to no others."""
     if page.startswith(PRACTICE) and doctree is not None and any(doctree.findall(place)):
-        places.add_files(app, SCRIPTS)
+        raw_html.add_files(app, SCRIPTS)
 
 
 def setup(app: Sphinx) -> dict:
-    app.setup_extension(places.__name__)
+    app.setup_extension(raw_html.__name__)
     app.connect("doctree-read", add_places)
     app.connect("html-page-context", add_files)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -11,7 +11,7 @@ import re
 
 from sphinx.application import Sphinx
 
-from tools.pages.finished import rewriting
+from tools.extensions.built_pages import rewriting
 
 WRITTEN = re.compile(r"<script>\s*document\.write\(`(.*?)`\);\s*</script>", re.DOTALL)
 COLOURS = re.compile(r'<script data-cfasync="false">.*?</script>', re.DOTALL)  # now in book/site/colours.js

@@ -1,6 +1,6 @@
 """Names that pages once had, and those that they have now: paths in the project, without what a file's name ends with.
 
-The site leads on from the old addresses (tools/pages/publishing.py). On Colab (tools/colab.py) and Binder
+The site leads on from the old addresses (tools/extensions/publishing.py). On Colab (tools/colab.py) and Binder
 (.binder/postBuild), each such notebook has both names.
 """
 

@@ -1,6 +1,6 @@
 """Measures how high each view is, so that a page can reserve the space before the view is drawn.
 
-    python tools/heights.py     open every view in Chromium, measure it in columns of several widths, and write
+    python tools/assets/heights.py     open every view in Chromium, measure it in columns of several widths, and write
                                 book/site/heights.js, which `book/site/widget-host.js` reads
 
 Views are measured with their initial settings. Each chapter's quiz is measured by itself, "Quiz 04", and so are each
@@ -16,13 +16,13 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT))  # for `python tools/heights.py`, which has only tools/ on its path
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))  # for `python tools/assets/heights.py`, which has only its own folder on its path
 
 from glassformer import contents, widgets  # noqa: E402
 from glassformer.widgets import predict, training_lab  # noqa: E402
 from glassformer.widgets.kit.view import View  # noqa: E402
-from tools import browser, views  # noqa: E402
+from tools.shared import browser, views  # noqa: E402
 
 FILE = ROOT / "book" / "site" / "heights.js"
 # How wide the column of a page is, in CSS pixels, in windows of some widths.

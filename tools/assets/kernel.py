@@ -1,6 +1,6 @@
 """Assembles the page's kernel, engine/kernel.wat, and writes its bytes into engine/kernel.js.
 
-    python tools/kernel.py     what `make kernel` runs
+    python tools/assets/kernel.py     what `make kernel` runs
 
 A stored notebook has no folder to load a file from, so the bytes are part of a module, as text. A test assembles the
 kernel again and compares.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import wasmtime
 
-ENGINE = Path(__file__).resolve().parent.parent / "src" / "glassformer" / "widgets" / "engine"
+ENGINE = Path(__file__).resolve().parents[2] / "src" / "glassformer" / "widgets" / "engine"
 TEXT, MODULE = ENGINE / "kernel.wat", ENGINE / "kernel.js"
 
 HEAD = """\

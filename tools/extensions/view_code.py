@@ -22,9 +22,9 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
+from tools.extensions import built_pages
 from tools.freshness import without_comments
 from tools.notebooks import WIDGET_STATE, WIDGET_VIEW
-from tools.pages import finished
 
 STATE = re.compile(rf'(<script type="{re.escape(WIDGET_STATE)}">)(.*?)(</script>)', re.DOTALL)
 VIEW = re.compile(rf'<script type="{re.escape(WIDGET_VIEW)}">\s*\{{"model_id": "(\w+)"')
@@ -119,7 +119,7 @@ def write(app: Sphinx, exception: Exception | None) -> None:
     """Writes the files, once the pages exist."""
     if exception is None and app.builder.format == "html":
         site = Path(app.outdir)
-        finished.rewrite(site, Files(site / "_static" / "code").thin)
+        built_pages.rewrite(site, Files(site / "_static" / "code").thin)
 
 
 def setup(app: Sphinx) -> dict:

@@ -1,9 +1,10 @@
 """Says how a reader gets to run the code: the words about JupyterLab, Binder, the repository and Python in the page.
 
-A text names a placeholder (tools/derived.py). Notebooks are made before anybody knows where the project is published.
-So what they contain is true in every copy of the project, and is marked by HTML that nobody sees. When the site is
-built, tools/pages/repository.py replaces what is marked: by links if tools/book.py knows the repository, otherwise by
-words that promise nothing. Readers of a site that has Python for its practice pages are told so; others are not.
+A text names a placeholder (tools/shared/chapter_facts.py). Notebooks are made before anybody knows where the project is
+published. So what they contain is true in every copy of the project, and is marked by HTML that nobody sees. When the
+site is built, tools/extensions/source_read.py replaces what is marked: by links if tools/book.py knows the repository,
+otherwise by words that promise nothing. Readers of a site that has Python for its practice pages are told so; others
+are not.
 
 Binder starts a copy of the repository, with the package and everything that it needs. Colab has neither the package nor
 the other pages of the book. Only a published site on GitHub leads there, to copies of the notebooks that install the

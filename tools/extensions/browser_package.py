@@ -22,7 +22,7 @@ import grimp
 from sphinx.application import Sphinx
 
 from glassformer.exercises import exercises
-from tools import page_python
+from tools.assets import pyodide
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src"
@@ -80,8 +80,8 @@ def data(name: str) -> bytes:
 
 def python() -> Path | None:
     """Returns the folder with Python for the practice pages, or None if there is none."""
-    folder = Path(os.environ.get("GLASSFORMER_PYTHON") or page_python.FOLDER)
-    return folder if (folder / page_python.NAME).is_file() else None
+    folder = Path(os.environ.get("GLASSFORMER_PYTHON") or pyodide.FOLDER)
+    return folder if (folder / pyodide.NAME).is_file() else None
 
 
 def _archive(packed: list[Path]) -> bytes:
@@ -111,14 +111,14 @@ def place_python(source: Path, site: Path) -> None:
     """Copies the files of Python's list, those of `PACKED` compressed, and a list that says so."""
     shutil.rmtree(site, ignore_errors=True)
     site.mkdir(parents=True)
-    listed = json.loads((source / page_python.NAME).read_text(encoding="utf-8"))
+    listed = json.loads((source / pyodide.NAME).read_text(encoding="utf-8"))
     for file in listed["files"]:
         content = (source / file["name"]).read_bytes()
         if file["name"].endswith(PACKED):
             content = gzip.compress(content, mtime=0)
             file["packed"] = {"name": f"{file['name']}.gz", "bytes": len(content)}
         (site / file.get("packed", file)["name"]).write_bytes(content)
-    (site / page_python.NAME).write_text(json.dumps(listed), encoding="utf-8")
+    (site / pyodide.NAME).write_text(json.dumps(listed), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

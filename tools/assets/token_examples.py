@@ -1,6 +1,6 @@
 """Cuts the examples of the view RealTokens into tokens and stores them, so that it can show them without a vocabulary.
 
-python tools/tokens.py     open gpt-tokenizer in Chromium and write chapters/ch02/real_tokens.json
+python tools/assets/token_examples.py     open gpt-tokenizer in Chromium and write chapters/ch02/real_tokens.json
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT))  # for `python tools/tokens.py`, which has only tools/ on its path
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(
+    str(ROOT)
+)  # for `python tools/assets/token_examples.py`, which has only its own folder on its path
 
 from glassformer.chapters.ch02 import real_tokens  # noqa: E402
 from glassformer.widgets.kit.modules import needed, read  # noqa: E402
-from tools import browser  # noqa: E402
+from tools.shared import browser  # noqa: E402
 
 LOAD = """async ([loader, modules, source]) => {
   const address = (text) => URL.createObjectURL(new Blob([text], { type: "text/javascript" }));

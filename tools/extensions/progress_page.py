@@ -16,8 +16,8 @@ from glassformer import contents
 from glassformer.chapters.ch15.capstone.judge import STAGES
 from glassformer.exercises.catalogue import of_chapter
 from glassformer.widgets.predict import names
-from tools.pages import places
-from tools.pages.places import place
+from tools.extensions import raw_html
+from tools.extensions.raw_html import place
 
 PAGE = "book/progress"
 SCRIPTS = ("kept.js", "panel.js", "progress.js")
@@ -75,11 +75,11 @@ def add_place(app: Sphinx, doctree: nodes.document) -> None:
 def add_files(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Adds the scripts and the style to this page alone."""
     if page == PAGE:
-        places.add_files(app, SCRIPTS)
+        raw_html.add_files(app, SCRIPTS)
 
 
 def setup(app: Sphinx) -> dict:
-    app.setup_extension(places.__name__)
+    app.setup_extension(raw_html.__name__)
     app.connect("doctree-read", add_place)
     app.connect("html-page-context", add_files)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

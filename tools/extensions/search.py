@@ -15,7 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.search import IndexBuilder
 
-from tools.pages.folds import fold
+from tools.extensions.folds import fold
 
 
 def name(part: Any) -> str:

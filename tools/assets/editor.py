@@ -1,6 +1,6 @@
 """Bundles the editor of the practice pages, from book/editor into book/site/vendor/codemirror.
 
-    python tools/editor.py     what `make editor` runs; it needs node, npm and a network
+    python tools/assets/editor.py     what `make editor` runs; it needs node, npm and a network
 
 book/editor/package.json names the exact versions of everything that is bundled, and its lock file their hashes. The
 bundle is in the repository, so building the book needs neither node nor a network. A test bundles again and compares.
@@ -12,7 +12,7 @@ import json
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "book" / "editor"
 PACKAGES = SOURCE / "node_modules"
 VENDOR = ROOT / "book" / "site" / "vendor" / "codemirror"

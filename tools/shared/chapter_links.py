@@ -1,7 +1,7 @@
 """Turns the chapters that a Markdown text mentions into links, and finds links that name another chapter.
 
-A writer writes "chapter 11". tools/notebooks.py makes it a link in the notebook, and tools/pages/repository.py does so
-on the other pages of the site. Headings, code, formulas, HTML and existing links stay as they are.
+A writer writes "chapter 11". tools/notebooks.py makes it a link in the notebook, and tools/extensions/source_read.py
+does so on the other pages of the site. Headings, code, formulas, HTML and existing links stay as they are.
 """
 
 from __future__ import annotations

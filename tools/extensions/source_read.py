@@ -1,9 +1,9 @@
 """A Sphinx extension that completes the Markdown of a page before it is read.
 
 In a notebook, it fills in what the page says about JupyterLab, Binder, the repository and Python in the page.
-tools/running.py has the words, and tools/book.py gives the theme the repository's address, if there is one. What only
-JupyterLab says of folded code is left out. On the pages in ``book/``, "chapter 11" becomes a link, as it is in
-notebooks already: tools/notebooks.py makes it there, so that JupyterLab has it as well.
+tools/shared/where_to_run.py has the words, and tools/book.py gives the theme the repository's address, if there is one.
+What only JupyterLab says of folded code is left out. On the pages in ``book/``, "chapter 11" becomes a link, as it is
+in notebooks already: tools/notebooks.py makes it there, so that JupyterLab has it as well.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import json
 
 from sphinx.application import Sphinx
 
-from tools import running
-from tools.mentions import linked
+from tools.extensions import browser_package
 from tools.notebooks import SHOW
-from tools.pages import package
+from tools.shared import where_to_run
+from tools.shared.chapter_links import linked
 
 
 def complete(app: Sphinx, page: str, source: list[str]) -> None:
@@ -25,12 +25,12 @@ def complete(app: Sphinx, page: str, source: list[str]) -> None:
     if not app.env.doc2path(page).endswith(".ipynb"):
         return
     repository = app.config.html_theme_options.get("repository_url")
-    has_python = package.python() is not None
+    has_python = browser_package.python() is not None
     notebook = json.loads(source[0])
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
             source_of_cell = "".join(cell["source"])
-            cell["source"] = running.on_page(
+            cell["source"] = where_to_run.on_page(
                 source_of_cell, repository, f"{page}.ipynb", has_python=has_python
             )
         else:

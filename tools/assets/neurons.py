@@ -1,6 +1,6 @@
 """Finds what excites the neurons of the book's decoder most in the training text, for the view NeuronExplorer.
 
-    python tools/neurons.py
+    python tools/assets/neurons.py
 
 writes src/glassformer/chapters/ch06/neurons/shakespeare.safetensors. For each neuron and both signs of its value, the
 file lists the positions whose contexts excite the neuron most, and its values there. This takes a few minutes. Run it

@@ -18,9 +18,9 @@ For the writers of texts, these are more than words:
     In any chapter, all chapters as links, each with its question, in a list for each part. A paragraph of its own.
 ``{{ where to run }}``
     On the first page and in any chapter, a paragraph of its own that begins "**In JupyterLab**, every chapter is a
-    notebook." and tells how to open it. tools/running.py has the words. On the published site it links to this very
-    notebook on Binder and to the repository; on a site that was built in a copy of the project, and in JupyterLab, it
-    explains ``make lab``. So a text never names Binder, Colab, ``make lab`` or the repository itself.
+    notebook." and tells how to open it. tools/shared/where_to_run.py has the words. On the published site it links to
+    this very notebook on Binder and to the repository; on a site that was built in a copy of the project, and in
+    JupyterLab, it explains ``make lab``. So a text never names Binder, Colab, ``make lab`` or the repository itself.
 ``{{ practise here }}``
     In any chapter, a sentence of the site that leads to the practice page, or to JupyterLab if the site has no Python
     for that page. On the first page, a sentence if it has. Elsewhere it is nothing.
@@ -28,7 +28,8 @@ For the writers of texts, these are more than words:
     The word "JupyterLab" inside a sentence. On the published site it is a link to this very notebook on Binder;
     elsewhere it is only the word.
 
-Nobody needs to write links to chapters: "chapter 11" and "chapters 03 and 05" become links (tools/mentions.py).
+Nobody needs to write links to chapters: "chapter 11" and "chapters 03 and 05" become links
+(tools/shared/chapter_links.py).
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ from glassformer.bugs import BUGS
 from glassformer.contents import Chapter, Part
 from glassformer.exercises.catalogue import of_chapter
 from glassformer.exercises.exercise import Prose
-from tools import running
+from tools.shared import where_to_run
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ROOT / "book" / "chapters"
 PLACEHOLDER = re.compile(r"\{\{ +(.+?) +\}\}")
 AFTER_ANOTHER = re.compile(r"\banother\s+\Z")
@@ -211,9 +212,9 @@ FACTS: dict[str, Callable[[Chapter], str]] = {
 }
 # What every text can name.
 ANYWHERE: dict[str, Callable[[], str]] = {
-    "where to run": running.in_notebook,
-    "JupyterLab": running.name_in_notebook,
-    "practise here": lambda: running.HERE,
+    "where to run": where_to_run.in_notebook,
+    "JupyterLab": where_to_run.name_in_notebook,
+    "practise here": lambda: where_to_run.HERE,
 }
 
 
@@ -243,7 +244,7 @@ def _prompt(exercise: Prose) -> str:
         exercise.stars,
         f"{exercise.minutes} minutes",
         exercise.source,
-        f'stuck? `hint("{exercise.name}")`',  # tools/pages/practice.py knows it
+        f'stuck? `hint("{exercise.name}")`',  # tools/extensions/practice.py knows it
     )
     return f"*{' · '.join(facts)}*"
 

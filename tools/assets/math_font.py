@@ -1,6 +1,6 @@
 """Makes the font of formulas, book/site/vendor/latin-modern-math/math.woff2, from Latin Modern Math 1.959.
 
-    python tools/math_font.py latinmodern-math.otf     from CTAN's fonts/lm-math, or Debian's fonts-lmodern
+    python tools/assets/math_font.py latinmodern-math.otf     from CTAN's fonts/lm-math, or Debian's fonts-lmodern
 
 It keeps the characters that formulas may use, which is a twentieth of the font. It needs the package brotli. The
 licence of the font asks that a changed copy has a name of its own, so this one has.
@@ -14,7 +14,7 @@ from pathlib import Path
 from fontTools import subset
 from fontTools.ttLib import TTFont
 
-FONT = Path(__file__).resolve().parent.parent / "book/site/vendor/latin-modern-math/math.woff2"
+FONT = Path(__file__).resolve().parents[2] / "book/site/vendor/latin-modern-math/math.woff2"
 NAME = "Glassformer Math, a part of Latin Modern Math"
 
 ASCII = "".join(map(chr, range(0x21, 0x7F)))

@@ -14,9 +14,9 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
+from tools.extensions import raw_html
+from tools.extensions.raw_html import place
 from tools.notebooks import WIDGET_STATE, WIDGET_VIEW
-from tools.pages import places
-from tools.pages.places import place
 
 VIEW = f'<script type="{WIDGET_VIEW}">'
 NO_VIEW = "Here is something to move with your hands. It needs JavaScript, which is off in this browser."
@@ -52,6 +52,6 @@ def _instead_of(view: dict[str, Any]) -> str:
 
 
 def setup(app: Sphinx) -> dict:
-    app.setup_extension(places.__name__)
+    app.setup_extension(raw_html.__name__)
     app.connect("doctree-read", add_sentences)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

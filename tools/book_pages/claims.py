@@ -20,7 +20,7 @@ import nbformat
 from nbformat import NotebookNode
 from pybtex.database import BibliographyData, Entry, parse_file
 
-from tools.pages.anchors import slug
+from tools.extensions.anchors import slug
 
 VERDICTS = {
     "holds": "Holds",

@@ -1,6 +1,6 @@
 """Downloads Python for the book's practice pages, and checks every file before it is used.
 
-    python tools/page_python.py [FOLDER]     what `make python-for-the-page` runs; its folder is python-for-the-page
+    python tools/assets/pyodide.py [FOLDER]     what `make python-for-the-page` runs; its folder is python-for-the-page
 
 book/python.json names the files, with their sizes and SHA-256: CPython compiled to WebAssembly (Pyodide), its standard
 library, and the wheel of NumPy that Pyodide's own list names. `make book` puts the folder beside the pages if it
@@ -16,7 +16,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 LIST = ROOT / "book" / "python.json"
 FOLDER = ROOT / "python-for-the-page"
 NAME = "files.json"  # what the list is called in the folder, where a page reads it

@@ -14,7 +14,7 @@ from pathlib import Path
 import tinycss2
 from sphinx.application import Sphinx
 
-from tools.pages import finished
+from tools.extensions import built_pages
 
 SHEETS = (
     "styles/bootstrap.css",
@@ -69,7 +69,7 @@ def words_of(site: Path) -> set[str]:
         *site.glob("_static/scripts/*.js"),
         *site.glob("_static/practice/*.*js"),
     ]
-    for file in [*finished.pages(site), *scripts]:
+    for file in [*built_pages.pages(site), *scripts]:
         found.update(WORD.findall(file.read_text("utf-8")))
     for file in site.glob("_static/code/*.js"):
         if not file.name.endswith(".disk.js"):

@@ -20,7 +20,7 @@ from docutils import nodes
 from PIL import Image, ImageDraw, ImageFont
 from sphinx.application import Sphinx
 
-from tools.moved import MOVED
+from tools.shared.moved_pages import MOVED
 
 MOST = 160  # characters of a description
 CARD = "_static/card.png"

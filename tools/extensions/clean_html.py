@@ -17,7 +17,7 @@ import re
 
 from sphinx.application import Sphinx
 
-from tools.pages.finished import rewriting
+from tools.extensions.built_pages import rewriting
 
 DRAWING = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
 ID = re.compile(r'\sid="([^"]*)"')

@@ -1,6 +1,6 @@
 """Finds or installs the Chromium that the browser tests use, and runs its accessibility checks.
 
-python tools/browser.py     install one if there is none, and say where it is
+python tools/shared/browser.py     install one if there is none, and say where it is
 """
 
 from __future__ import annotations

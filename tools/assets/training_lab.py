@@ -1,6 +1,6 @@
 """Trains the small model of TrainingLab in Chromium, unbroken and with every break, and records how it ends.
 
-    python tools/training_lab.py     what `make training-lab` runs; it takes about half an hour
+    python tools/assets/training_lab.py     what `make training-lab` runs; it takes about half an hour
 
 The view draws the unbroken run beside a broken one, and compares the ends. A test repeats the first steps.
 """
@@ -14,13 +14,15 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT))  # for `python tools/training_lab.py`, which has only tools/ on its path
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(
+    str(ROOT)
+)  # for `python tools/assets/training_lab.py`, which has only its own folder on its path
 
 from glassformer.text import corpus  # noqa: E402
 from glassformer.widgets.kit.modules import needed, read  # noqa: E402
 from glassformer.widgets.training_lab import BREAKS, MEASURED, TrainingLab  # noqa: E402
-from tools import browser  # noqa: E402
+from tools.shared import browser  # noqa: E402
 
 FILE = ROOT / "src" / "glassformer" / "assets" / MEASURED
 SEEDS = (0, 1, 2)
