@@ -15,6 +15,7 @@ import textwrap
 import threading
 import time
 import warnings
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -674,3 +675,19 @@ def test_the_first_to_import_torch_leaves_its_default_dtype():
         assert changed == ["the default dtype of torch"]
         """
     )
+
+
+@pytest.mark.parametrize("seconds", [None, True, 0, float("nan"), [5]])
+def test_a_limit_that_is_none_is_told_so(seconds, shown, progress_file):
+    assert (
+        check("positions.learned", lambda x, table: 1, seconds=seconds) is find("positions.learned").reference
+    )
+    assert "`seconds` should be a number above 0, got" in shown[0].headline
+    assert not progress_file.exists()
+
+
+@pytest.mark.parametrize("seconds", [60, np.float32(60), Fraction(60), float("inf")])
+def test_a_limit_may_be_any_number(seconds, shown):
+    reference = find("positions.alibi_slopes").reference
+    check("positions.alibi_slopes", reference, seconds=seconds)
+    assert "right, all" in shown[0].headline

@@ -1,5 +1,6 @@
 """The commands of a practice notebook: check, hint, reveal, progress, keep and mine. `messages` has their words."""
 
+from numbers import Real
 from typing import Any
 
 from glassformer import contents
@@ -43,12 +44,16 @@ def check(name: Any = "", function: Any = None, *, seconds: float = SECONDS) -> 
         show(messages.unknown(name, "check"))
         return function
     exercise = find(prose.name)
+    limit = float(seconds) if isinstance(seconds, Real) and not isinstance(seconds, bool) else 0.0
+    if not limit > 0:
+        show(messages.no_limit(exercise, seconds))
+        return exercise.reference
     if not callable(function):
         show(messages.not_a_function(exercise, function))
         return exercise.reference
     try:
         outcome = attempt(
-            exercise, function, seconds, lambda late: display_if_late(messages.verdict(exercise, late))
+            exercise, function, limit, lambda late: display_if_late(messages.verdict(exercise, late))
         )
         if outcome.status not in (STUB, INTERRUPTED):
             _record.mark(exercise.name, "done" if outcome.status == RIGHT else "tried")
@@ -63,7 +68,7 @@ def check(name: Any = "", function: Any = None, *, seconds: float = SECONDS) -> 
     show(panel)
     if outcome.status != RIGHT:
         return exercise.reference
-    _accepted[exercise.name] = function, seconds
+    _accepted[exercise.name] = function, limit
     return function
 
 

@@ -94,6 +94,13 @@ def not_a_function(exercise: Exercise, value: Any) -> Panel:
     return Panel(said, [("", advice)], mood="bad")
 
 
+def no_limit(exercise: Exercise, seconds: Any) -> Panel:
+    """Says that the time limit is none."""
+    advice = "It limits the time for all checks together; leave it out to get the usual limit."
+    said = f"`{exercise.name}`: `seconds` should be a number above 0, got {describe(seconds)}"
+    return Panel(said, [("", advice)], mood="bad")
+
+
 def checker_failed(exercise: Exercise, error: Exception) -> Panel:
     """Says that a mistake of ours stopped the check."""
     kind = type(error).__name__
