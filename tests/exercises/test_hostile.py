@@ -691,3 +691,19 @@ def test_a_limit_may_be_any_number(seconds, shown):
     reference = find("positions.alibi_slopes").reference
     check("positions.alibi_slopes", reference, seconds=seconds)
     assert "right, all" in shown[0].headline
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        2 * X,
+        (2 * X).astype(np.float32),
+        (2 * X).astype(int),
+        torch.tensor(2 * X, dtype=torch.float32),
+        torch.tensor(2 * X, requires_grad=True),
+        torch.tensor(2 * X).to_sparse(),
+    ],
+    ids=lambda value: f"{type(value).__name__}-{value.dtype}",
+)
+def test_right_values_pass_in_whatever_array_they_come(right):
+    assert judge(lambda x: right).status == RIGHT

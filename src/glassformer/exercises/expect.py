@@ -9,6 +9,7 @@ import inspect
 import re
 import reprlib
 import sys
+from array import array as CArray  # noqa: N812
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from decimal import Decimal
@@ -263,6 +264,11 @@ def _array(value: Any, what: str, deep: int) -> np.ndarray | None:
     """Returns numbers, however they are wrapped, as an array, or None if anything in it is not a number."""
     if is_tensor(value):
         return _of_tensor(value, what)
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        hidden = np.ma.count_masked(value)
+        raise Wrong(
+            f"{what} is a masked array that hides {hidden} of its numbers. Return an ordinary array: `.filled(…)`."
+        )
     if isinstance(value, np.ndarray | np.generic | bool | int | float | complex):
         return np.asarray(value)
     if isinstance(value, Rational | Decimal):
@@ -285,25 +291,29 @@ def _array(value: Any, what: str, deep: int) -> np.ndarray | None:
                 )
             raise Wrong(f"{what} is a {type(value).__name__} whose rows differ in length.")
         return np.stack(rows)
-    if hasattr(type(value), "__array__"):
+    if hasattr(type(value), "__array__") or isinstance(value, CArray):
         with contextlib.suppress(Exception):
             return np.asarray(value)
     return None
 
 
 def _of_tensor(value: Any, what: str) -> np.ndarray:
-    """Returns a tensor as an array.
+    """Returns a tensor of any device and layout as an array.
 
     Raises:
         Wrong: its numbers cannot be read, or are too coarse to compare.
     """
-    if value.dtype.is_floating_point and value.dtype.itemsize < 4:
-        raise Wrong(
-            f"{what} is {value.dtype}, which is too coarse to compare. Compute in float32 or float64."
-        )
     try:
-        return value.detach().cpu().numpy()
-    except Exception as error:  # one without numbers, or that stores only some of them
+        if value.is_meta:
+            raise Wrong(f"{what} is a tensor on the meta device, which stores a shape but no numbers.")
+        if value.dtype.is_floating_point and value.dtype.itemsize < 4:
+            raise Wrong(
+                f"{what} is {value.dtype}, which is too coarse to compare. Compute in float32 or float64."
+            )
+        return value.detach().cpu().to_dense().resolve_conj().resolve_neg().numpy()
+    except Wrong:
+        raise
+    except Exception as error:
         raise Wrong(
             f"{what} is a tensor that NumPy cannot read ({type(error).__name__}). Return an ordinary one."
         ) from error

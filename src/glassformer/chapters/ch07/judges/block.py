@@ -67,7 +67,7 @@ whole.slip(
 )  # fmt: skip
 whole.slip("normed stream", "x + multi_head", "normed + multi_head")
 whole.slip("normed stream", "x + feed_forward", "normed + feed_forward")
-whole.slip("unnormed", *_UNNORMED)
+whole.slip("unnormed", *_UNNORMED[:2])
 whole.slip("unnormed", *_UNNORMED[2:])
 whole.slip(
     "norm of the write",
