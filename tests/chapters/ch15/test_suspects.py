@@ -83,7 +83,7 @@ def test_a_mistake_in_the_loss_is_told_by_its_own_name():
     rng = np.random.default_rng(0)
     logits, (ids, targets) = rng.normal(size=(12, 65)), rng.integers(65, size=(2, 12))
     targets[3] = 0
-    rows = list(of_losses(logits, ids, targets, 32))
+    rows = [Suspect(*one) for one in of_losses(logits, ids, targets, 32)]
     assert [told(one.value, rows) for one in rows] == [one.mistake for one in rows]
     right = -log_softmax(logits)[np.arange(12), targets].mean()
     assert not any(close(one.value, right, 1e-5) for one in rows)
@@ -94,7 +94,7 @@ def test_every_sentence_is_one_that_a_mistake_is_told_and_no_two_are_alike():
     names |= {one.mistake for kind in (*KINDS, STAR) for one in loaded(kind)[1]}
     names |= {one.mistake for one in of_scores()}
     logits = np.random.default_rng(0).normal(size=(3, 5))
-    names |= {one.mistake for one in of_losses(logits, np.arange(3), np.arange(3), 9)}
+    names |= {mistake for mistake, _ in of_losses(logits, np.arange(3), np.arange(3), 9)}
     assert names - {""} == set(mistakes())
     assert all(one.says and one.instead for one in mistakes().values())
     assert len({one.says for one in mistakes().values()}) == len(mistakes())

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..measures.texts import cross_entropy, log_softmax
-from .engine import Suspect
 
 
-def of_losses(logits: np.ndarray, ids: np.ndarray, targets: np.ndarray, context: int) -> Iterator[Suspect]:
-    """Yields what mistakes make of the loss of a text, from its logits (T, V), ids (T,) and targets (T,)."""
+def of_losses(
+    logits: np.ndarray, ids: np.ndarray, targets: np.ndarray, context: int
+) -> Iterator[tuple[str, float]]:
+    """Yields mistakes and what they make of the loss of a text, from its logits (T, V), ids (T,) and targets (T,)."""
     log_p, rows, (T, V) = log_softmax(logits), np.arange(len(ids)), logits.shape
     said, p = -log_p[rows, targets], np.exp(log_p)
     with np.errstate(all="ignore"):
@@ -47,4 +48,4 @@ def of_losses(logits: np.ndarray, ids: np.ndarray, targets: np.ndarray, context:
                 for e in (powers, shifted)
             ),
         ]
-    yield from (Suspect(mistake, float(value)) for mistake, value in table)
+    yield from ((mistake, float(value)) for mistake, value in table)

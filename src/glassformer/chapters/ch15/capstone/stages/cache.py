@@ -86,9 +86,11 @@ def _(gpt: GPT) -> None:
                 raise Told(f"after another text, id {t} of a new one.", "cache-shared")
     both = [_empty(gpt), _empty(gpt)]
     with contextlib.suppress(Wrong):
-        for ids in zip(*texts, strict=True):
-            in_turn = [_step(gpt, one, kept) for one, kept in zip(ids, both, strict=True)]
-        if all(close(one, gpt.logits(text)[-1]) for text, one in zip(texts, in_turn, strict=True)):
+        in_turn = [
+            [_step(gpt, one, kept) for one, kept in zip(ids, both, strict=True)]
+            for ids in zip(*texts, strict=True)
+        ]
+        if all(close(one, gpt.logits(text)[-1]) for text, one in zip(texts, in_turn[-1], strict=True)):
             return
     gpt.remark(remark("cache-of-model"))
 

@@ -53,7 +53,7 @@ def _(gpt: GPT) -> None:
     message += f"{right[i]:.5f}."
     steady(gpt, asked(gpt)[0])
     # One text alone may agree with a mistake by chance.
-    rows = (Suspect(row[0].mistake, [one.value for one in row]) for row in zip(*tables, strict=True))
+    rows = (Suspect(row[0][0], [value for _, value in row]) for row in zip(*tables, strict=True))
     tell(np.array(losses[:3]), message, rows, 1e-5)
     if close(losses, other, 1e-9):
         raise Told(f"{message} With other targets it is the same.", "loss-without-targets")

@@ -95,7 +95,7 @@ def _losses(gpt: GPT, ids: np.ndarray, targets: np.ndarray) -> dict[str, float]:
     for text, its in zip(ids, targets, strict=True):
         logits = gpt.logits(text)
         rows = enumerate(of_losses(logits, text, its, gpt.context_length))
-        each.append({"": cross_entropy(logits, its)} | {f"{one.mistake}/{i}": one.value for i, one in rows})
+        each.append({"": cross_entropy(logits, its)} | {f"{name}/{i}": value for i, (name, value) in rows})
     costs = {name: float(np.mean([one[name] for one in each])) for name in each[0]}
     if len(each) > 1:
         costs |= {f"texts-unused/{i}": each[i][""] for i in (0, -1)}
