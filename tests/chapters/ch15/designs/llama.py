@@ -1,4 +1,4 @@
-"""A LLaMA in plain NumPy, with a backward pass, whose text `edits.py` changes into mistakes."""
+"""A LLaMA in plain NumPy, with a backward pass, whose text `wrong.py` changes into mistakes."""
 
 import numpy as np
 

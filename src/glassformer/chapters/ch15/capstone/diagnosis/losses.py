@@ -20,11 +20,9 @@ def of_losses(
             ("summed", said.sum()),
             ("divided-by-context", said.sum() / context),
             ("base-2", said.mean() / math.log(2)),
-            ("logits-reshaped", cross_entropy(logits.reshape(V, T).T, targets)),  # view(B, V, T)
-            (
-                "logits-reshaped",
-                cross_entropy(logits.T.reshape(T, V), targets),
-            ),  # transpose(1, 2).reshape(-1, V)
+            # view(B, V, T), and transpose(1, 2).reshape(-1, V)
+            ("logits-reshaped", cross_entropy(logits.reshape(V, T).T, targets)),
+            ("logits-reshaped", cross_entropy(logits.T.reshape(T, V), targets)),
             ("of-probability", p[rows, targets].mean()),
             ("softmax-twice", cross_entropy(p, targets)),
             ("labels-unshifted", cross_entropy(logits, ids)),

@@ -1,1 +1,1 @@
-"""What the stages measure with. Nothing here knows a stage, and only `comparing` names a mistake."""
+"""What the stages measure with. Nothing here knows a stage."""

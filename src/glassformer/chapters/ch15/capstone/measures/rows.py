@@ -12,9 +12,8 @@ from .comparing import close, differs
 from .loud import loud_weights
 from .texts import some_ids
 
-HEARD = (
-    0.03  # relative: so much earlier rows must matter before their order, which matters far less, is judged
-)
+# Relative: so much earlier rows must matter before their order, which matters far less, is judged.
+HEARD = 0.03
 SEEDS = range(4)
 
 

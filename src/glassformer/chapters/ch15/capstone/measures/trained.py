@@ -60,10 +60,8 @@ def trained_tensors(gpt: GPT, optimizers: Iterable[Any] = ()) -> list[Any]:
             inside = place.parameters()
         elif not isinstance(place, Mapping | list | tuple):
             inside = [place]
-        leaves = (
-            one for one in inside if isinstance(one, torch.Tensor) and one.is_leaf and one.requires_grad
-        )
-        tensors |= {id(one): one for one in leaves}
+        some = (one for one in inside if isinstance(one, torch.Tensor))
+        tensors |= {id(one): one for one in some if one.is_leaf and one.requires_grad}
     return list(tensors.values())
 
 

@@ -173,9 +173,8 @@ def _writes_the_same(gpt: GPT, prompt: np.ndarray, n: int, how: tuple[float, int
             return  # ids that are equally likely: either may come, and the texts go on differently
         if right == [False, True]:
             raise Told(f"{message} According to `logits`, {cached[first]} is right.", "plain-differs")
-        if len(prompt) + first <= gpt.context_length and _alike_after_one(
-            gpt
-        ):  # no cache has to begin anew yet
+        fits = len(prompt) + first <= gpt.context_length  # so no cache has to begin anew yet
+        if fits and _alike_after_one(gpt):
             raise Told(f"{message} After a prompt of a single id, the texts agree.", "cached-prompt")
     raise Told(message, mistake)
 
