@@ -721,16 +721,27 @@ def opened(lab, page, path, desk):
 
 
 # A view that is drawn before the notebook's states are read, with what JupyterLab has said of it by then.
-EARLY = """async (view) => {
+EARLY = """async ([view, late]) => {
   const { content, context } = jupyterapp.shell.currentWidget;
   const renderer = content.rendermime.createRenderer(view);
+  const manager = await renderer._manager.promise;
+  const read = async () => {
+    const { state } = await manager.get_state();
+    const [clocks] = Object.values(state).filter((model) => "position" in model.state);
+    await manager.set_state({ version_major: 2, version_minor: 0, state: { early: clocks } });
+    await manager.restoreWidgets(context.model, { loadKernel: false, loadNotebook: true });
+  };
+  const { get_model } = manager;
+  if (late) {
+    manager.get_model = async () => {
+      manager.get_model = get_model;
+      await read();
+      throw new Error("widget model not found");
+    };
+  }
   await renderer.renderModel({ data: { [view]: { model_id: "early" } } });
   const said = renderer.node.textContent;
-  const manager = await renderer._manager.promise;
-  const { state } = await manager.get_state();
-  const [clocks] = Object.values(state).filter((model) => "position" in model.state);
-  await manager.set_state({ version_major: 2, version_minor: 0, state: { early: clocks } });
-  await manager.restoreWidgets(context.model, { loadKernel: false, loadNotebook: true });
+  if (!late) await read();
   window.early = renderer;
   return said;
 }"""
@@ -738,7 +749,14 @@ EARLY = """async (view) => {
 
 def test_a_view_that_is_drawn_before_its_state_is_read_is_drawn_again(lab, page):
     opened(lab, page, "stored.ipynb", "early")
-    assert page.evaluate(EARLY, WIDGET_VIEW) == "Error displaying widget: model not found"
+    assert page.evaluate(EARLY, [WIDGET_VIEW, False]) == "Error displaying widget: model not found"
+    page.wait_for_function("() => early.widgets.length === 1")
+    assert page.evaluate("early.node.querySelector('.gf-title').textContent") == "A row of clocks"
+
+
+def test_a_view_whose_state_is_read_just_when_it_stops_waiting_is_drawn(lab, page):
+    opened(lab, page, "stored.ipynb", "late")
+    page.evaluate(EARLY, [WIDGET_VIEW, True])
     page.wait_for_function("() => early.widgets.length === 1")
     assert page.evaluate("early.node.querySelector('.gf-title').textContent") == "A row of clocks"
 

@@ -3,7 +3,8 @@
 // jupyterlab_widgets 3.0.17 says that all views of a notebook are restored when it has only asked the kernel, which it
 // does as soon as a kernel is connected. A view that is drawn then, while those that the notebook has stored are still
 // being read, says "Error displaying widget: model not found" after two seconds, and never looks again. In a browser that
-// was slowed by four, three of five first openings lost views. With this extension, a view looks again when more is restored.
+// was slowed by four, three of five first openings lost views. With this extension, a view looks again when more is restored,
+// and at once if its state came just when it stopped waiting.
 
 const VIEW = "application/vnd.jupyter.widget-view+json";
 let patched = null;
@@ -17,7 +18,11 @@ function lookAgain(rendermime) {
   const { renderModel } = renderers;
   renderers.renderModel = async function (output) {
     await renderModel.call(this, output);
-    if (!this.isDisposed && this.widgets.length === 0) this._rerenderMimeModel = output; // what "restored" draws again
+    const isMissing = () => !this.isDisposed && this.widgets.length === 0;
+    if (!isMissing()) return;
+    const manager = await this._manager.promise;
+    if (manager.has_model(output.data[VIEW].model_id)) await renderModel.call(this, output);
+    if (isMissing()) this._rerenderMimeModel = output; // what "restored" draws again
   };
 }
 
