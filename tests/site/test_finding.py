@@ -71,8 +71,8 @@ def test_on_the_pages_of_a_chapter_its_fold_alone_is_open(page, one):
 @pytest.mark.parametrize("place", range(len(CHAPTERS)))
 def test_next_leads_from_chapter_to_chapter_and_from_a_practice_back_and_on(page, place):
     one = CHAPTERS[place]
-    before = CHAPTERS[place - 1].page if place else None
-    after = CHAPTERS[place + 1].page if place + 1 < len(CHAPTERS) else None
+    before = CHAPTERS[place - 1] if place else None
+    after = CHAPTERS[place + 1] if place + 1 < len(CHAPTERS) else None
     link = {
         True: lambda it: (it.heading, f"{it.name}.html"),
         False: lambda it: (it.heading, f"../{it.name}.html"),
@@ -83,7 +83,7 @@ def test_next_leads_from_chapter_to_chapter_and_from_a_practice_back_and_on(page
         link[True](after) if after else ("A tournament of positions", "experiments/positions.html")
     )
     previous, following = around(page(f"notebooks/{one.practice_name}"))
-    assert previous == link[False](one.page)
+    assert previous == link[False](one)
     assert following == (
         link[False](after) if after else ("A tournament of positions", "../experiments/positions.html")
     )
