@@ -274,7 +274,7 @@ EDITS = {
         (LOGITS, f"        assert len(ids) <= 32\n{LOGITS}"), (READS, "self.logits(ids)[-1]"),
     ),
     "sorted p": ("generation", "drawn-sorted", (PICKED, "rng.choice(len(p), p=np.sort(p)[::-1])")),
-    "not cumulated": ("generation", "drawn-otherwise", (PICKED, "(p > rng.random()).argmax()")),
+    "not cumulated": ("generation", "cut-off", (PICKED, "(p > rng.random()).argmax()")),
     "not uniform": ("generation", "drawn-otherwise", (PICKED, "np.searchsorted(p.cumsum(), rng.random() ** 2)")),
     "multiplied": ("generation", "temperature-times", (P, P.replace("/", "*"))),
     "the root of it": ("generation", "drawn-otherwise", (P, P.replace("temperature", "temperature**0.5"))),

@@ -278,13 +278,15 @@ class Adapter:
         return ids
 
     def load(self, weights, config):
-        llama = config["kind"] != "gpt2"
+        if config["kind"] not in ("gpt2", "llama"):
+            raise NotImplementedError
+        llama = config["kind"] == "llama"
         c = SimpleNamespace(**RIGHT | {
             "positions": "halves" if llama else "learned", "norm": "rms" if llama else "layer", "bias": not llama,
             "activation": "silu" if llama else "gelu", "gate": llama, "tied": not llama, "heads": config["n_heads"],
             "kv_heads": config["n_heads"], "width": config["d_model"], "d_ff": config["d_ff"],
             "layers": config["n_layers"], "context": config["context_length"], "base": config["rope_base"],
-            "scale": config["attention_scale"], "qk_norm": config["kind"] == "shakespeare",
+            "scale": config["attention_scale"],
         })  # fmt: skip
         model, w = GPT(config["vocab_size"], c).eval(), weights
         state = {"table.weight": w["token_embedding.weight"], "norm.weight": w["decoder.norm.weight"]}

@@ -22,7 +22,7 @@ FAR = 1e-2  # relative: by at least so much loud weights change what is computed
 
 
 @contextlib.contextmanager
-def loud_weights(gpt: GPT, run: Callable[[], np.ndarray]) -> Iterator[bool]:
+def loud_weights(gpt: GPT, run: Callable[[], np.ndarray], biases: bool = True) -> Iterator[bool]:
     """Makes the reader's weights so large that each part of a block counts, and changes them back.
 
     A matrix gets random numbers that keep a vector's length, a gain or a bias some tenths more or less. Where `weights`
@@ -31,12 +31,13 @@ def loud_weights(gpt: GPT, run: Callable[[], np.ndarray]) -> Iterator[bool]:
     Args:
         gpt: the reader's design.
         run: computes what has to change; if it does not, the arrays are copies.
+        biases: whether what is called a bias changes, too: a loud one may prefer the same id after every text.
 
     Yields:
         whether it has changed, and is made of numbers.
     """
     rng, before = np.random.default_rng(6), run()
-    arrays = list(trained_arrays(gpt).values())
+    arrays = [one for name, one in trained_arrays(gpt).items() if biases or "bias" not in name]
     kept = [one.copy() for one in arrays]
     try:
         for one in arrays:

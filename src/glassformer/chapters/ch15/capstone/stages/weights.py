@@ -49,8 +49,9 @@ def _loads(gpt: GPT, its: Mapping[str, Any], config: dict[str, Any]) -> Run | No
             return None
         if wrong.__cause__ is None:
             raise
-        given = "With `tensors = True`, the weights are torch" if gpt.tensors else "The weights are NumPy"
-        raise Wrong(f"{wrong}. {given} {'tensors' if gpt.tensors else 'arrays'}.") from wrong.__cause__
+        with_or_without, arrays = ("With", "torch tensors") if gpt.tensors else ("Without", "NumPy arrays")
+        said = f"{wrong}. {with_or_without} `tensors = True`, the weights are {arrays}."
+        raise Wrong(said) from wrong.__cause__
     run = loaded if callable(loaded) else getattr(loaded, "logits", None)
     if not callable(run):
         raise Wrong("`load` should return a function from ids to logits, or an object with `logits`.")
