@@ -86,7 +86,10 @@ class Running:
         try:
             with self.begin(piece):
                 yield
-        except Stop:
+        except (
+            Stop,
+            GeneratorExit,
+        ):  # another `Stop` has kept the first from arriving, and this was thrown away
             raise
         except BaseException:
             self.piece, self.calls = outer, self.calls + 1
