@@ -28,21 +28,13 @@ def made(kind: str) -> scratch.Transformer:
     The vectors of every other id and of all positions are tiny, so that ε makes a difference.
     """
     small: dict[str, Any] = {
-        "vocab_size": 23,
-        "context_length": 24,
-        "d_model": 24,
-        "n_layers": 3,
-        "n_heads": 3,
-    }
+        "vocab_size": 23, "context_length": 24, "d_model": 24, "n_layers": 3, "n_heads": 3,
+    }  # fmt: skip
     config = published("gpt2").config.replace(**small, attention_bias="none", feedforward="gelu", dropout=0.0)
     if kind == "llama":
         small |= {
-            "d_ff": 40,
-            "positions": "rope",
-            "rope_base": BASE,
-            "norm": "rmsnorm",
-            "feedforward": "swiglu",
-        }
+            "d_ff": 40, "positions": "rope", "rope_base": BASE, "norm": "rmsnorm", "feedforward": "swiglu",
+        }  # fmt: skip
         config = ModelConfig(**small, attention_bias="none", feedforward_bias=False, head="untied")
     rng = np.random.default_rng(150)
     model = scratch.Transformer(config, generator=rng, dtype=np.float64)
@@ -72,15 +64,8 @@ def the_books() -> tuple[scratch.Transformer, CharTokenizer]:
 def fields(model: scratch.Transformer, kind: str) -> dict[str, Any]:
     """Returns the fields that `load` receives about a model, besides its weights."""
     names = (
-        "vocab_size",
-        "context_length",
-        "d_model",
-        "n_layers",
-        "n_heads",
-        "d_ff",
-        "rope_base",
-        "attention_scale",
-    )
+        "vocab_size", "context_length", "d_model", "n_layers", "n_heads", "d_ff", "rope_base", "attention_scale",
+    )  # fmt: skip
     return {"kind": kind, "eps": 1e-5} | {name: getattr(model.config, name) for name in names}
 
 
