@@ -49,19 +49,6 @@ _head_case("with a causal mask", 5, 5, 2, mask=np.tri(5, dtype=bool))
 _head_case("a mask that is not causal", 2, 3, 2, mask=np.array([[True, False, True], [False, True, True]]))
 _head_case("three heads at once", 4, 4, 2, 3, mask=np.tri(4, dtype=bool))
 
-_OF_K = "grad_scores.swapaxes(-1, -2) @ q"
-head_back.slip("no root", " / math.sqrt(q.shape[-1])", "")
-head_back.slip("by the width", "math.sqrt(q.shape[-1])", "q.shape[-1]")
 head_back.slip("diagonal", softmax_backward=lambda g, w: g * w * (1 - w))
 head_back.slip("no softmax", softmax_backward=lambda g, w: g)
 head_back.slip("weights alone", softmax_backward=lambda g, w: g * w)
-head_back.slip("weights not turned", "weights.swapaxes(-1, -2) @ grad", "weights @ grad")
-head_back.slip("queries for keys", f"grad_scores @ k, {_OF_K}", f"{_OF_K}, grad_scores @ k")
-head_back.slip("values first", f"grad_scores @ k, {_OF_K}, grad_v", f"grad_v, grad_scores @ k, {_OF_K}")
-head_back.slip("mask forgotten", ", mask=mask", "")
-head_back.slip("zero after", "v, mask=mask)", "v)\n    weights = weights * (True if mask is None else mask)")
-head_back.slip("keys not turned", _OF_K, "grad_scores @ q")
-head_back.slip(
-    "mask upside down", "mask=mask)",  # a row that may see nothing is divided by 0
-    "mask=None if mask is None else ~mask)\n    weights = weights / weights.sum(axis=-1, keepdims=True)",
-)  # fmt: skip

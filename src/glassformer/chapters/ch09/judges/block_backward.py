@@ -85,25 +85,11 @@ _ATTENTION = """\
     back, *of_matrices = multi_head_backward(grad, normed, *some(*matrices), n_heads=n_heads)
     back, *of_first = layer_norm_backward(back, x, *some(*first))
 """
-block_back.slip("no way around", "grad = grad + back", "grad = back", "return grad + back", "return back")
-block_back.slip("one way around", "return grad + back", "return back")
 block_back.slip("one way around", "grad = grad + back", "grad = back")
 for _edits in ((*_SECOND, *_FIRST), _SECOND, _FIRST):
     block_back.slip("not through the norms", *_edits)
-block_back.slip("what the norm gave", "(back, middle", "(back, normed_again", "(back, x", "(back, normed")
-block_back.slip(
-    "old gradient", "    grad = grad + back", "    old, grad = grad, grad + back", "multi_head_backward(grad",
-    "multi_head_backward(old",
-)  # fmt: skip
-block_back.slip("not normed", "(grad, normed_again", "(grad, middle", "(grad, normed,", "(grad, x,")
-block_back.slip("norm at the door", "(middle", "(x", "(back, middle", "(back, x")
-block_back.slip("norms swapped", "first, second = (", "second, first = (")
 block_back.slip(
     "forwards", _ATTENTION, "", "    back, *of_maps", f"{_ATTENTION}    grad = grad + back\n    back, *of_maps",
     "    grad = grad + back\n    names", "    names",
 )  # fmt: skip
-block_back.slip(
-    "norms forgotten", "*first, *matrices, *second,", "*matrices,", "*of_first, ", "", "*of_second, ", ""
-)
-block_back.slip("short names", "zip(names", 'zip([n.removesuffix(".weight") for n in names]')
 block_back.slip("short names", "zip(names", 'zip([f"blocks.0.{n}" for n in names]')

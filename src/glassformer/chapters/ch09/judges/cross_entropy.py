@@ -51,15 +51,7 @@ def _picked(table, targets):
     return table[np.arange(len(targets)), targets]
 
 
-surprise.slip("sum", ".mean()", ".sum()")
-surprise.slip("sign", "return ", "return -")
-surprise.slip("bits", ".mean()", ".mean() / math.log(2)")
 surprise.mistake("probability", lambda z, t: _picked(softmax_rows(z), t).mean())
-surprise.slip("logit alone", "total - ", "-")
 surprise.mistake("log of the mean", lambda z, t: -math.log(_picked(softmax_rows(z), t).mean()))
-surprise.slip("its own guess", "len(targets)), targets", "len(targets)), logits.argmax(axis=-1)")
-surprise.slip("whole columns", "[np.arange(len(targets)), targets]", "[:, targets]")
 surprise.mistake("shifted again", lambda z, t: cross_entropy(z[:-1], t[1:]) if len(t) > 1 else np.float64(0))
-surprise.slip("overflow", "logits.max(axis=-1, keepdims=True)", "np.zeros((len(logits), 1))")
 surprise.mistake("softmax first", lambda z, t: -np.log(_picked(softmax_rows(z), t)).mean())
-surprise.slip("one largest", "logits.max(axis=-1, keepdims=True)", "np.full((len(logits), 1), logits.max())")

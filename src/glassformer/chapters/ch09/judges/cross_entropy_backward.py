@@ -45,13 +45,3 @@ for _title, _shape, _t in (
     _z = drawn(*_shape, seed=2)
     surprise_back.case(_title, _z, np.array(_t), want=lambda z, t: slopes_of(loss_of(t), [z])[0])
 surprise_back.case("a logit of 800", np.array([[0.0, 800.0]]), np.array([0]), want=[[-1.0, 1.0]])
-
-_AT_TARGET = "grad[np.arange(len(targets)), targets] -= 1"
-surprise_back.slip("mean forgotten", " / len(targets)", "")
-surprise_back.slip("sign", "return ", "return -")
-surprise_back.slip("probabilities alone", _AT_TARGET, "pass")
-surprise_back.slip("target alone", "grad /= grad.sum(axis=-1, keepdims=True)", "grad *= 0")
-surprise_back.slip("divided by all", "/ len(targets)", "/ logits.size")
-surprise_back.slip("target row alone", "return grad", "return grad * np.eye(logits.shape[1])[targets]")
-surprise_back.slip("whole columns", _AT_TARGET, "grad[:, np.unique(targets)] -= 1")
-surprise_back.slip("overflow", " - logits.max(axis=-1, keepdims=True)", "")

@@ -35,17 +35,3 @@ gate_back.case(
 slopes_case(gate_back, "one position", _gated, drawn(1, 3, seed=220), drawn(3, 3, seed=221))
 slopes_case(gate_back, "five positions share W", _gated, drawn(5, 3, seed=223), drawn(3, 3, seed=224))
 slopes_case(gate_back, "as many positions as features", _gated, drawn(4, 4, seed=226), drawn(4, 4, seed=227))
-
-gate_back.slip("gate held still", " + grad_scores @ W.T", "")
-gate_back.slip("through the gate alone", "return grad * gate + ", "return ")
-gate_back.slip("x forgotten", "grad * x * gate", "grad * gate")
-gate_back.slip("no slope", " * gate * (1 - gate)", "")
-gate_back.slip("value for slope", " * (1 - gate)", "")
-gate_back.slip(
-    "sigmoid again", "    grad_scores = ", "    again = 1 / (1 + np.exp(-gate))\n    grad_scores = ",
-    "gate * (1 - gate)", "again * (1 - again)",
-)  # fmt: skip
-gate_back.slip("scores for the gate", "gate * (1 - gate)", "(x @ W) * (1 - x @ W)")
-gate_back.slip("W as it stands", "@ W.T", "@ W")
-gate_back.slip("grad_W turned", "x.T @ grad_scores", "grad_scores.T @ x")
-gate_back.slip("mean over positions", "x.T @ grad_scores", "x.T @ grad_scores / len(x)")

@@ -86,14 +86,3 @@ for _title, _T, _V, _D, _n_layers, _n_heads in (
     _ids[-1] = _ids[0]  # a token that is read twice
     _given = _ids, _targets, gpt_weights(_V, _D, _n_layers, seed=60), _n_heads
     whole.case(_title, *_given, want=_slopes, what="gpt_gradients(…)")
-
-_LOOKED_UP = 'np.add.at(grads["token_embedding.weight"], ids, grad)'
-whole.slip("head alone", _LOOKED_UP, "pass")
-whole.slip("lookup alone", "grad_head.T.copy()", "np.zeros_like(table)")
-whole.slip("overwritten", _LOOKED_UP, 'grads["token_embedding.weight"][ids] += grad')
-whole.slip("mean forgotten", "backward(logits, targets)", "backward(logits, targets) * len(ids)")
-whole.slip("no final norm", "grad, *of_last", "_, *of_last")
-whole.slip("forwards", "reversed(range(n_layers))", "range(n_layers)")
-whole.slip("what the block wrote", "stream[i]", "stream[i + 1]")
-whole.slip("short table", "np.zeros_like(places)", "np.zeros_like(places[: len(ids)])")
-whole.slip("no positions", "return cross", 'del grads["decoder.positions.weight"]\n    return cross')

@@ -81,15 +81,10 @@ for _title, _f, _at, _grad, _want in (
     gradient_check.case(_title, _f, _at, _grad, want=_want, what="gradcheck(f, x, grad)")
 
 _FAR = "np.abs(measured - grad).max() <= 1e-5 * np.abs(measured).max()"
-gradient_check.slip("one side", "before - 1e-5", "before", "+ 1e-5", "+ 1e-2", "/ 2e-5", "/ 1e-2")
 gradient_check.mistake("always", lambda f, x, g: True)
-gradient_check.slip("sum alone", _FAR, "abs((measured - grad).sum()) < 1e-6 * abs(grad).max()")
 for _limit in (
     "abs(measured - grad).max() < 1e-4",
     "np.allclose(measured, grad, rtol=1e-5)",
     "abs(measured - grad).max() < 1e-7",
 ):
     gradient_check.slip("absolute", _FAR, _limit)
-gradient_check.slip("each by itself", _FAR, "(abs(measured - grad) <= 1e-5 * abs(measured)).all()")
-gradient_check.slip("loose", _FAR, _FAR.replace("1e-5", "3e-4"))
-gradient_check.slip("not restored", "        x[place] = before\n", "")

@@ -54,12 +54,5 @@ _grouped_case("a group for every head", 3, 3, 2, 4, 2)
 
 _EVERY, _SUMMED = "np.repeat(x, times, axis=0)", "one.reshape(len(k), times, *one.shape[1:]).sum(axis=1)"
 _TILED = "np.tile(x, (times, 1, 1))"
-_BY_TURNS = "one.reshape(times, len(k), *one.shape[1:]).sum(axis=0)"
-grouped_back.slip("not summed", _SUMMED, "one")
-grouped_back.slip("mean of the group", ".sum(axis=1)", ".mean(axis=1)")
-grouped_back.slip("by turns", _EVERY, _TILED, _SUMMED, _BY_TURNS)
 grouped_back.slip("by turns", _EVERY, _TILED)
-grouped_back.slip("summed by turns", _SUMMED, _BY_TURNS)
-grouped_back.slip("one of the group", _SUMMED, "one[::times]")
 grouped_back.slip("one of the group", _SUMMED, "one[times - 1 :: times]")
-grouped_back.slip("mask forgotten", "mask=mask", "mask=None")

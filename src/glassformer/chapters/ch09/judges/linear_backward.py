@@ -32,11 +32,3 @@ def _product(x, W):
 slopes_case(linear, "T, D and F all different", _product, drawn(5, 4), drawn(4, 3, seed=1))
 _title = "T, D and F equal, so that a missing transpose still gives the right shape"
 slopes_case(linear, _title, _product, drawn(4, 4), drawn(4, 4, seed=1))
-linear.slip("pair", "grad @ W.T, x.T @ grad", "x.T @ grad, grad @ W.T")
-linear.slip("W as it stands", "W.T", "W")
-linear.slip("x as it stands", "x.T", "x")
-linear.slip("grad_W turned", "x.T @ grad", "grad.T @ x")
-linear.slip("mean", "x.T @ grad", "x.T @ grad / len(x)")
-linear.slip("last position", "x.T @ grad", "np.outer(x[-1], grad[-1])")
-linear.slip("sums first", "x.T @ grad", "np.outer(x.sum(axis=0), grad.sum(axis=0))")
-linear.slip("local slopes", "return ", "grad = np.ones_like(grad)\n    return ")

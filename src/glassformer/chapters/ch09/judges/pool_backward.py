@@ -38,13 +38,3 @@ pool_back.case(
 slopes_case(pool_back, "five positions", _pooled, drawn(5, 3), drawn(3, seed=1))
 slopes_case(pool_back, "as many positions as features", _pooled, drawn(4, 4), drawn(4, seed=1))
 slopes_case(pool_back, "one position: the average is that position", _pooled, drawn(1, 3), drawn(3, seed=1))
-
-_MEAN, _SUMS_FIRST = "weights @ grad_weights", ("grad_scores @ x", "grad_scores.sum() * x.sum(axis=0)")
-pool_back.slip("as printed", _MEAN, "grad_weights.mean()", "np.outer(weights, grad) + ", "", *_SUMS_FIRST)
-pool_back.slip("plain mean", _MEAN, "grad_weights.mean()")
-pool_back.slip("overwritten", "np.outer(weights, grad) + ", "")
-pool_back.slip("sums first", *_SUMS_FIRST)
-pool_back.slip("average alone", " + np.outer(grad_scores, w)", "")
-pool_back.slip("diagonal", f"(grad_weights - {_MEAN})", "grad_weights * (1 - weights)")
-pool_back.slip("no mean", f" - {_MEAN}", "")
-pool_back.slip("weights forgotten", "weights * (grad", "(grad")

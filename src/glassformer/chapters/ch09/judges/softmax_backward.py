@@ -42,13 +42,3 @@ soft_back.case(
     "a masked pair and a row that is certain: exactly 0", np.array([[7.0, -2.0], [1.0, 5.0]]),
     np.array([[1.0, 0.0], [0.5, 0.5]]), want=[[0.0, 0.0], [-1.0, 1.0]],
 )  # fmt: skip
-soft_back.slip("diagonal", "(grad - (grad * weights).sum(axis=-1, keepdims=True))", "grad * (1 - weights)")
-soft_back.slip("plain mean", "(grad * weights).sum", "grad.mean")
-soft_back.slip("sum without weights", "(grad * weights).sum", "grad.sum")
-soft_back.slip("weights forgotten", "weights * (grad -", "(grad -")
-soft_back.slip("no mean", " - (grad * weights).sum(axis=-1, keepdims=True)", "")
-soft_back.slip("no keepdims", ", keepdims=True", "")
-soft_back.slip("mean of products", ".sum(", ".mean(")
-soft_back.slip("sign", "return ", "return -")
-soft_back.slip("all rows", "axis=-1, keepdims=True", "")
-soft_back.slip("softmax again", "return ", "weights = softmax_rows(weights)\n    return ")

@@ -33,13 +33,3 @@ flow.case("and without residual paths", _g, _A, residual=False, want=_A[0] @ (_A
 flow.case("no sublayers", _g, np.zeros((0, 4, 4)), want=_g)
 _A, _title = np.full((40, 1, 1), 0.1), "forty sublayers of 0.1: each multiplies by 1.1"
 flow.case(_title, np.array([1.0]), _A, want=[1.1**40], being="1.1 to the 40th")
-
-
-flow.slip("not turned", "A.T", "A")
-flow.slip("forwards", "[::-1]", "")
-flow.slip("always around", "grad * residual", "grad")
-flow.slip("never around", "grad * residual + ", "")
-flow.slip(
-    "around all at once", "    for", "    beginning = grad * residual\n    for",
-    "grad * residual + grad", "grad", "return grad", "return grad + beginning",
-)  # fmt: skip

@@ -49,16 +49,5 @@ for _title, _T, _V, _D, _scale, _repeated in (
         _ids[-2:] = _ids[0]
     tied.case(_title, _ids, _targets, drawn(_V, _D) * 0.7, _scale, want=_slopes, what="tied_gradients(…)")
 
-_HEAD, _LOOKUP = "scale * grad.T @ x", "np.add.at(grad_E, ids, scale * grad @ E)"
-tied.slip("head alone", _LOOKUP, "pass")
-tied.slip("lookup alone", _HEAD, "np.zeros_like(E)")
-tied.slip("overwritten", _LOOKUP, "grad_E[ids] += scale * grad @ E")
-tied.slip("scale forgotten", _HEAD, "grad.T @ x", "scale * grad @ E", "grad @ E")
-tied.slip("scale in one use", _HEAD, "grad.T @ x")
 tied.slip("scale in one use", "scale * grad @ E", "grad @ E")
-tied.slip("softmax without the scale", "backward(scale * plain", "backward(plain")
-tied.slip("mean forgotten", "plain, targets)", "plain, targets) * len(ids)")
-tied.slip("slopes alone", "(grad * plain).sum()", "grad.sum()")
-tied.slip("scaled logits", "(grad * plain).sum()", "scale * (grad * plain).sum()")
-tied.slip("not summed", "(grad * plain).sum()", "grad * plain")
 tied.slip("not summed", "(grad * plain).sum()", "(grad * plain).sum(axis=-1)")

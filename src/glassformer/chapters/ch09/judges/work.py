@@ -20,13 +20,3 @@ counted.case("one map: its input needs no gradient", 5, [(4, 3)], want=(60, 60, 
 counted.case("two maps", 5, [(4, 3), (3, 2)], want=(90, 120, 19 * 90))
 counted.case("up and down again", 128, [(24, 96), (96, 24)], want=(589_824, 884_736, 4609 * 589_824))
 counted.case("one position", 1, [(2, 7), (7, 3), (3, 11)], want=(68, 122, 69 * 68))
-
-
-_BACK = "2 * sum(each) - each[0]"
-counted.slip("first input, too", " - each[0]", "")
-counted.slip("as much as forward", _BACK, "sum(each)")
-counted.slip("last input left out", "each[0]", "each[-1]")
-counted.slip("no first run", "1 + n_weights", "n_weights")
-counted.slip("both sides", "1 + n_weights", "2 * n_weights")
-counted.slip("operations", "T * n_in", "2 * T * n_in")
-counted.slip("one position", "each = ", "T = 1\n    each = ")

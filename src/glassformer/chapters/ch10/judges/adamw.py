@@ -63,27 +63,5 @@ _adamw_case("the same as PyTorch's at the seventh step", 7, 0.01, (0.9, 0.95), 1
 _adamw_case("different values for every setting", 4, 0.2, (0.8, 0.99), 0.1, 0.5)
 
 
-_MEAN = "betas[0] * m + (1 - betas[0]) * grad"
 _SQUARE = "betas[1] * v + (1 - betas[1]) * grad**2"
-_MOVED = "rate * mean / (np.sqrt(square) + eps)"
-stepped.slip("no correction", " / (1 - betas[0] ** step)", "", " / (1 - betas[1] ** step)", "")
-stepped.slip("one too many", "** step", "** (step + 1)")
-stepped.slip("decay in the gradient", " - rate * decay * weight", "", "* grad", "* (grad + decay * weight)")
-stepped.slip("decay without the rate", "rate * decay", "decay")
-stepped.slip("no decay", " - rate * decay * weight", "")
-stepped.slip(
-    "decay last", "weight - rate * decay * weight", "weight",
-    f"weight - {_MOVED}", f"(weight - {_MOVED}) * (1 - rate * decay)",
-)  # fmt: skip
-stepped.slip("corrections swapped", "[0] ** step), v / (1 - betas[1]", "[1] ** step), v / (1 - betas[0]")
-stepped.slip("times the step", "** step", "* step")
-stepped.slip("eps inside", "(np.sqrt(square) + eps)", "np.sqrt(square + eps)")
-stepped.slip("no root", "np.sqrt(square)", "square")
-stepped.slip("no squares", " / (np.sqrt(square) + eps)", "")
-stepped.slip("uphill", f"weight - {_MOVED}", f"weight + {_MOVED}")
-stepped.slip("sum", "(1 - betas[0]) * grad", "grad")
-stepped.slip("swapped shares", _MEAN, "(1 - betas[0]) * m + betas[0] * grad")
 stepped.slip("swapped shares", _SQUARE, "(1 - betas[1]) * v + betas[1] * grad**2")
-stepped.slip("betas swapped", "    m = ", "    betas = betas[::-1]\n    m = ")
-stepped.slip("not squared", "grad**2", "abs(grad)")
-stepped.slip("corrected kept", "eps), m, v", "eps), mean, square")

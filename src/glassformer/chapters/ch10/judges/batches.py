@@ -112,15 +112,7 @@ def _(batches):
     expect(bool((first == second).all()), False, "whether the second batch is the first again")
 
 
-_STARTS, _TARGETS = "generator.integers(len(ids) - length, size=size)", "windows[:, 1:]"
-batched.slip("not shifted", _TARGETS, "windows[:, :-1]")
-batched.slip("shifted twice", _TARGETS, "ids[(starts[:, None] + np.arange(length) + 2) % len(ids)]")
-batched.slip("shifted back", _TARGETS, "ids[starts[:, None] + np.arange(length) - 1]")
-batched.slip("last start", "len(ids) - length", "len(ids) - length - 1")
-_LATER = "generator.integers(len(ids) - length + 6, size=size)"
-batched.slip("crowd at the end", _STARTS, f"np.minimum({_LATER}, len(ids) - length - 1)")
-batched.slip("one window", _STARTS, "np.full(size, generator.integers(len(ids) - length))")
-batched.slip("own seed", "generator.integers", "np.random.default_rng(0).integers")
+_STARTS = "generator.integers(len(ids) - length, size=size)"
 batched.slip(
     "random ids", _STARTS, "generator.integers(len(ids) - 1, size=(size, length))",
     "starts[:, None] + np.arange(length + 1)", "starts",

@@ -92,19 +92,3 @@ def _(gpt_torch):
         if grad is None:
             raise Wrong(f"{name} gets no gradient from gpt_torch(…).", what=f"the gradient of {name}", got=0)
         expect(grad, want[name], f"the gradient of {name}")
-
-
-_SPLIT = ".unflatten(-1, (n_heads, -1)).transpose(0, 1)"
-_UP, _DOWN = 'w["feedforward.W_up.bias"]', 'w["feedforward.W_down.bias"]'
-in_torch.slip("not causal", ", is_causal=True", "")
-in_torch.slip("tanh", f"{_UP})", f'{_UP}, approximate="tanh")')
-in_torch.slip("no root", "is_causal=True", "is_causal=True, scale=1.0")
-in_torch.slip("detached", "x @ table.T", "(x @ table.T).detach()")
-in_torch.slip("cut in the middle", _DOWN, f"{_DOWN}\n        x = x.detach()")
-in_torch.slip("embedding cut", "table[ids]", "table.detach()[ids]")
-in_torch.slip("softmax", "x @ table.T", "(x @ table.T).softmax(-1)")
-in_torch.slip("no final norm", "\n    x = functional", "\n    _ = functional")
-in_torch.slip("no residual", "x = x + mixed", "x = mixed")
-in_torch.slip("no biases", f" + {_UP}", "", f" + {_DOWN}", "")
-in_torch.slip("heads by reshape", _SPLIT, ".reshape(n_heads, len(x), -1)")
-in_torch.slip("merged by reshape", "mixed.transpose(0, 1).flatten(1)", "mixed.reshape(len(x), -1)")

@@ -50,24 +50,3 @@ for _title, _shape, _rounds, _seed in (  # where float32 loses less than the sev
     squared.case(_title, _G, _rounds, want=_by_singular_values(_G, _rounds))
 _G = numbers(4, 6, seed=9) * 1e3
 squared.case("the length of the gradient makes no difference", _G, want=_by_singular_values(_G, 4))
-
-
-_CUBES = "(b * Z + c * Z @ Z) @ X"
-squared.slip("not divided", " / np.linalg.norm(G)", "")
-squared.slip("largest number", "np.linalg.norm(G)", "abs(G).max()")
-squared.slip("largest direction", "norm(G)", "norm(G, 2)")
-squared.slip("row by row", "norm(G)", "norm(G, axis=1, keepdims=True)")
-squared.slip("one round", "range(iterations)", "range(min(iterations, 1))")
-squared.slip("divided again", _CUBES, f"{_CUBES}\n        X = X / np.linalg.norm(X)")
-squared.slip("coefficients swapped", "-4.7750, 2.0315", "2.0315, -4.7750")
-squared.slip("no fifth power", "2.0315", "0.0")
-squared.slip("first term", "a * X + ", "")
-squared.slip("squared number by number", "Z @ Z", "Z**2")
-squared.slip("number by number", _CUBES, "b * X**3 + c * X**5")
-squared.slip(
-    "square kept",
-    "    for _ in range(iterations):\n        Z = X @ X.T", "    Z = X @ X.T\n    for _ in range(iterations):",
-)  # fmt: skip
-squared.slip(
-    "exactly", "    return X", "    U, _, Vt = np.linalg.svd(G, full_matrices=False)\n    return U @ Vt"
-)

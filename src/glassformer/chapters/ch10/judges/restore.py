@@ -66,13 +66,4 @@ def _(restore):
     expect(changed, False, "whether further training changes the file's arrays")
 
 
-_NAME, _STEP = "name.removeprefix(start)", 'int(arrays["step"])'
-restored.slip("m and v", '"m/", "v/"', '"v/", "m/"')
-restored.slip("names uncut", _NAME, "name")
-restored.slip("last part of the name", _NAME, 'name.rsplit("/", 1)[-1]')
-restored.slip("letters", _NAME, "name.lstrip(start)")
-restored.slip("every prefix", _NAME, 'name.replace(start, "")')
-restored.slip("views", "a.copy()", "a")
 restored.slip("views", "a.copy()", 'a.copy() if start == "weights/" else a')
-restored.slip("memory lost", "a.copy()", 'a * (start == "weights/")')
-restored.slip("steps lost", _STEP, "0")

@@ -111,33 +111,10 @@ _train_case("four steps: rate, clipping, m and v", 4, 1)
 _train_case("four steps whose average gradients are short enough", 4, 1, max_norm=4.5)
 _train_case("two blocks, and gradients that are much too long", 3, 2, max_norm=0.05, warmup=0)
 
-_TEXTS = "zip(inputs, targets, strict=True)"
-_STEPPED = "weights[name], m, v = adamw(weights[name], grad, m, v, step + 1, rate, decay=decay)"
 _CLIPPED = "        mean, _ = clip(mean, max_norm)\n"
-looped.slip("weights kept apart", "    memory = ", "    weights = dict(weights)\n    memory = ")
-looped.slip("loss summed", "np.mean([loss", "np.sum([loss")
-looped.slip("first text", _TEXTS, "[(inputs[0], targets[0])]")
-looped.slip(
-    "loss after", "        yield",
-    f"        found = [gpt_gradients(*one, weights, n_heads) for one in {_TEXTS}]\n        yield",
-)  # fmt: skip
-looped.slip("same batch", "    memory = ", "    batches = [next(batches)] * steps\n    memory = ")
-looped.slip("constant rate", "rate_at(step, peak, warmup, steps)", "peak")
-looped.slip("rate one late", "rate_at(step,", "rate_at(step + 1,")
-looped.slip("not clipped", _CLIPPED, "")
-looped.slip("no memory", "memory[name] = m, v", "pass", "step + 1, rate", "1, rate")
 looped.slip("no memory", "memory[name] = m, v", "pass")
 looped.slip("count from 0", "step + 1, rate", "step, rate", adamw=quiet(adamw))
-looped.slip("decay everywhere", "0.1 if grad.ndim == 2 else 0.0", "0.1")
-looped.slip("no decay", "0.1 if grad.ndim == 2 else 0.0", "0.0")
 looped.slip(
     "gradients pile up", "    memory = ", "    pile = dict.fromkeys(weights, 0.0)\n    memory = ",
     _CLIPPED, f"        mean = pile = {{name: pile[name] + mean[name] for name in mean}}\n{_CLIPPED}",
 )  # fmt: skip
-looped.slip("sum for the mean", "np.mean([g", "np.sum([g")
-looped.slip(
-    "each text clipped", "        mean = {",
-    "        found = [(loss, clip(grads, max_norm)[0]) for loss, grads in found]\n        mean = {",
-)  # fmt: skip
-looped.slip("too long", "range(steps)", "range(steps + 1)")
-looped.slip("plain descent", _STEPPED, "weights[name] = weights[name] - rate * grad")
