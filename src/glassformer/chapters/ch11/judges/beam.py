@@ -76,14 +76,3 @@ _found(_title, _LONG, 3, 2, [1, 0, 0], 0.35 * 0.55 * 0.6)
 _found("width 3", _LONG, 3, 3, [2, 0, 0], 0.2 * 0.94 * 0.97)
 _found("both survivors extend the same text: 0.6 · 0.45 · 0.9", _TWINS, 3, 2, [0, 1, 0], 0.6 * 0.45 * 0.9)
 _found("a width larger than the number of texts", _TREE, 2, 50, [1, 1], 0.36)
-
-
-tree.slip("greedy", "[:width]", "[:1]")
-tree.slip("everything", "[:width]", "")
-_BEST = "[max((t for t in grown if t[0][:-1] == ids), key=lambda t: t[1]) for ids, _ in texts]"
-tree.slip("one child each", "sorted(grown,", f"sorted({_BEST} if len(texts) > 1 else grown,")
-tree.slip("last step alone", "total + float(log_p)", "float(log_p)")
-tree.slip("probabilities added", "total + float(log_p)", "total + math.exp(log_p)")
-tree.slip("a probability", "list(ids), total", "list(ids), math.exp(total)")
-tree.slip("unlikeliest kept", "-text[1])[:width]", "text[1])[:width]")
-tree.slip("worst of them", "texts[0]", "texts[-1]")

@@ -20,13 +20,3 @@ room.case("LLaMA-2 70B: 8 key–value heads for 64 query heads", 80, 8, 128, 409
 room.case(
     "thirty texts at the same time", 3, 5, 7, 11, batch=30, bytes_per_number=1, want=2 * 3 * 5 * 7 * 11 * 30
 )
-
-
-room.slip("keys alone", "2 * ", "")
-room.slip("queries too", "2 * ", "3 * ")
-room.slip("one block", "n_layers * ", "")
-room.slip("one text", " * batch", "")
-room.slip("numbers", " * bytes_per_number", "")
-room.slip("always two", " * bytes_per_number", " * 2")
-room.slip("scores", "2 * n_layers * n_kv_heads * d_head", "n_layers * n_kv_heads * length")
-room.slip("heads forgotten", " * n_kv_heads", "")

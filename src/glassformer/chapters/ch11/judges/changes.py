@@ -41,16 +41,3 @@ theory.case(_title, _prefix, 4, 3, want=[[_F] * 4 + [_T]] * 3)
 theory.also(_prefix, 2, 2, want=[[_F, _F, _T, _F, _F], [_T] * 5])
 _title = "a position that does not see itself still keeps its change, because of the stream"
 theory.case(_title, np.tri(3, k=-1, dtype=bool), 2, 2, want=[[_F, _F, _T]] * 2)
-
-
-_THEN = "changed | (mask & changed).any(axis=-1)"
-theory.slip(
-    "block 0 mixed", "        rows.append(changed)\n", "", _THEN, f"{_THEN}\n        rows.append(changed)"
-)
-theory.slip("transposed", "(mask & changed).any(axis=-1)", "(mask & changed[:, None]).any(axis=0)")
-theory.slip("never spreads", _THEN, "changed")
-theory.slip("stream forgotten", "changed | ", "")
-theory.slip(
-    "once", "    rows = []", "    first, rows = changed, []", _THEN, "first | (mask & first).any(axis=-1)"
-)
-theory.slip("everything later", _THEN, "np.cumsum(changed) > 0")

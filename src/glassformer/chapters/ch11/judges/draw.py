@@ -46,12 +46,5 @@ one_of.also(np.append(_ten, 0.0), _largest, want=9, what=_what)
 
 
 _PLACE = 'np.searchsorted(ends, uniform * ends[-1], side="right")'
-one_of.slip("always the likeliest", _PLACE, "np.argmax(probabilities)")
-one_of.slip("from the left", _PLACE, "min(np.searchsorted(ends, uniform), len(ends) - 1)")
-one_of.slip("back to 0", _PLACE, "np.argmax(ends > uniform)")
-one_of.slip("clipped", _PLACE, 'min(np.searchsorted(ends, uniform, "right"), len(ends) - 1)')
-one_of.slip("falls off", " * ends[-1]", "")
-one_of.slip("one less", _PLACE, 'max(0, np.searchsorted(ends, uniform, "right") - 1)')
-one_of.slip("no sums", _PLACE, "np.argmax(np.append(probabilities[:-1], 1) > uniform)")
 for _seed in (0, 8, 42):
     one_of.slip("own numbers", _PLACE, f"np.random.default_rng({_seed}).choice(len(ends), p=probabilities)")

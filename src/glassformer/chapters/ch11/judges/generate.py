@@ -118,12 +118,4 @@ def text_mistakes(one: Exercise) -> None:
     slip("same number", "generator.random()", "np.random.default_rng(0).random()")
 
 
-loop.slip("last id alone", "text[-context:]", "text[-1:]")
-loop.slip("first position", "n_heads)[-1]", "n_heads)[0]")
-loop.slip(
-    "all rows", "n_heads)[-1]", "n_heads)",
-    "text.append(next_token(logits, temperature, k, p, generator))", "text.append(int(logits.argmax()))",
-)  # fmt: skip
-loop.slip("no window", "text[-context:]", "text")
-loop.slip("first ids", "text[-context:]", "text[:context]")
 text_mistakes(loop)

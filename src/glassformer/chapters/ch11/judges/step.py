@@ -100,17 +100,4 @@ def _(id, weights, n_heads, cache):
     return gpt(np.array(cache["ids"]), weights, n_heads)[-1]
 
 
-_JOINED = "np.concatenate([past_k, k], axis=1), np.concatenate([past_v, v], axis=1)"
 remembered.mistake("nothing kept", lambda id, weights, n_heads, _: gpt(np.array([id]), weights, n_heads)[-1])
-remembered.slip("off by one", "[position]", "[position + 1]")
-remembered.slip("always position 0", "[position]", "[0]")
-remembered.slip("forgets", "position > 0", "False")
-remembered.slip("last one alone", "[past_k, k]", "[past_k[:, -1:], k]", "[past_v, v]", "[past_v[:, -1:], v]")
-remembered.slip("one memory", "position > 0", '"all" in cache', "cache[i]", 'cache["all"]')
-remembered.slip("newest first", "[past_v, v]", "[v, past_v]")
-remembered.slip("without itself", _JOINED, "past_k, past_v")
-remembered.slip("no final norm", "x = layer_norm(x, weights", "_ = layer_norm(x, weights")
-remembered.slip("no root", " / np.sqrt(q.shape[-1])", "")
-remembered.slip("values not kept", "np.concatenate([past_v, v], axis=1)", "v")
-remembered.slip("along the heads", "axis=1", "axis=0")
-remembered.slip("not added", "x = x + merge_heads", "x = merge_heads")

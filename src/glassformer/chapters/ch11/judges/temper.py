@@ -38,12 +38,5 @@ for _title, _z, _T, _want, _said in (
 
 
 _DIVIDED = "logits / temperature"
-warm.slip("multiplied", _DIVIDED, "logits * temperature")
 warm.slip("on probabilities", _DIVIDED, "softmax(logits) / temperature", softmax=softmax)
 warm.slip("softmax twice", _DIVIDED, "softmax(logits / temperature)", softmax=softmax)
-warm.slip("ignored", _DIVIDED, "logits")
-warm.slip(
-    "all of the largest", "logits.argmax(axis=-1, keepdims=True) == np.arange(logits.shape[-1])",
-    "logits == logits.max(axis=-1, keepdims=True)",
-)  # fmt: skip
-warm.slip("zero as one", "np.where(first, 0.0, -np.inf)", "logits")

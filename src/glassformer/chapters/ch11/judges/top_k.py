@@ -31,13 +31,3 @@ for _title, _z, _k, _left, _said in (
     ("a batch: each row has its own", np.stack([FIVE, FIVE[::-1] - 2]), 2, [_two, _two[::-1]], "top_k of two rows"),
 ):  # fmt: skip
     left_case(few, _title, _z, _k, want=_left, said=_said)
-
-_SMALLEST, _LESS = "np.sort(logits, axis=-1)[..., -k, None]", "logits < smallest"
-few.slip("zero instead", "-np.inf", "0.0")
-few.slip("one more", "min(k,", "min(k + 1,")
-few.slip("one fewer", _LESS, "logits <= smallest")
-few.slip("one row alone", "min(k, logits.shape[-1])", "k", _SMALLEST, "np.sort(logits)[-k]")
-few.slip("smallest", _SMALLEST, "np.sort(logits, axis=-1)[..., k - 1, None]", _LESS, "logits > smallest")
-few.slip("k left out", "min(k, logits.shape[-1])", "max(1, logits.shape[-1] - k)")
-few.slip("of the batch", _SMALLEST, "np.sort(logits, axis=None)[-k]", "-np.inf", "-1e9")
-few.slip("sorted", "    return ", "    logits = -np.sort(-logits, axis=-1)\n    return ")

@@ -46,22 +46,6 @@ def _(learner):
 
 
 _CUT, _HIDDEN = "before >= p", ("-np.inf", "-1e9")  # so that a row of which all is cut can still be compared
-nucleus.slip("crossing one dropped", _CUT, "(before + shares > p + 1e-12) & (before > 0)")
 nucleus.slip("crossing one dropped", _CUT, "before + shares > p + 1e-12", *_HIDDEN)
-nucleus.slip("threshold", _CUT, "shares < p * shares.max(axis=-1, keepdims=True)", *_HIDDEN)
 nucleus.slip("threshold", _CUT, "shares < 1 - p", *_HIDDEN)
-nucleus.slip(
-    "sum of logits", "np.cumsum(shares, axis=-1) - shares",
-    "np.cumsum(best := -np.sort(-logits, axis=-1), axis=-1) - best", *_HIDDEN,
-)  # fmt: skip
-nucleus.slip("from the unlikeliest", "argsort(-logits", "argsort(logits")
-nucleus.slip("unsorted", "argsort(-logits", "argsort(0 * logits")
-nucleus.slip("one too many", _CUT, "before > p")
 nucleus.slip("one too many", _CUT, "before - np.roll(shares, 1, axis=-1) >= p")
-nucleus.slip("order forgotten", "np.where(out", f"np.where({_CUT}", *_HIDDEN)
-nucleus.slip(
-    "left sorted", "return np.where(out, -np.inf, logits)",
-    f"return np.where({_CUT}, -1e9, np.take_along_axis(logits, order, axis=-1))",
-)  # fmt: skip
-nucleus.slip("probabilities", "np.where(out, -np.inf, logits)", "softmax(np.where(out, -np.inf, logits))")
-nucleus.slip("one row alone", "np.take_along_axis(softmax(logits), order, axis=-1)", "softmax(logits)[order]")

@@ -25,13 +25,3 @@ counting.also(7, 1, 4, want=_counted)
 counting.case("a prefix that is the whole text: both ways", 6, 6, 9, want=_counted)
 counting.case("ten tokens", 10, 4, 13, want=_counted)
 counting.case("GPT-2's context", 1024, 100, 300, want=(1_048_576, 524_800, 529_750, 307_200))
-
-
-_PREFIX = "causal + P * (P - 1) // 2"
-counting.slip("diagonal left out", "T * T, causal", "T * T, T * (T - 1) // 2")
-counting.slip("prefix twice", _PREFIX, "causal + P * P")
-counting.slip("its diagonal twice", _PREFIX, "causal + P * (P + 1) // 2")
-counting.slip("prefix sees the rest", _PREFIX, "P * T + sum(range(P + 1, T + 1))")
-counting.slip("prefix apart", _PREFIX, "P * P + (T - P) * (T - P + 1) // 2")
-counting.slip("source square", "T * S", "S * S")
-counting.slip("across causal", "T * S", "sum(min(t + 1, S) for t in range(T))")

@@ -44,17 +44,3 @@ covering.case(
     np.stack([_other, _ids]), 11,
     want=([[11, 11, 8, 9, 11], _other.tolist()], [_ids.tolist(), [-100] * 5]),
 )  # fmt: skip
-
-
-_INPUTS, _TARGETS = "np.where(chosen, changed, ids)", "np.where(chosen, ids, -100)"
-covering.slip("all covered", "np.where(fate < 0.8, mask_id, np.where(fate < 0.9, other, ids))", "mask_id")
-covering.slip("all asked", _TARGETS, "ids + 0")
-covering.slip("asked for the cover", _TARGETS, "np.where(chosen, changed, -100)")
-covering.slip("changed alone", _TARGETS, "np.where(chosen & (changed != ids), ids, -100)")
-covering.slip("exchanged", f"{_INPUTS}, {_TARGETS}", f"{_TARGETS}, {_INPUTS}")
-covering.slip("covered alone", _TARGETS, "np.where(chosen & (fate < 0.8), ids, -100)")
-covering.slip("covered again", "fate < 0.8, mask_id", "fate < 0.8, other")
-covering.slip("the ends below", "fate <", "fate <=")
-covering.slip("zero for nobody", "-100", "0")
-covering.slip("two fates exchanged", "other, ids))", "ids, other))")
-covering.slip("not the chosen alone", _INPUTS, "changed")

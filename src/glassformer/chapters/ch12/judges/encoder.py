@@ -75,18 +75,5 @@ def _tanh(x, W_up, b_up, W_down, b_down):
     return gelu_tanh(x @ W_up + b_up) @ W_down + b_down
 
 
-_SCORES = "q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])"
-_ITSELF = "np.eye(len(ids)) * (len(ids) > 1)"
-reading.slip("still causal", _SCORES, f"np.where(np.tri(len(ids)), {_SCORES}, -np.inf)")
-reading.slip("not at itself", _SCORES, f"np.where({_ITSELF}, -np.inf, {_SCORES})")
-reading.slip("no positions", ' + weights["encoder.positions.weight"][: len(ids)]', "")
-reading.slip("no last norm", "x = layer_norm(x, weights", "_ = layer_norm(x, weights")
-reading.slip("first block alone", "range(n_layers)", "range(min(n_layers, 1))")
-reading.slip("no root", " / np.sqrt(q.shape[-1])", "")
-reading.slip("root of D", "q.shape[-1]", "x.shape[-1]")
-reading.slip("one head", "n_heads) for", "1) for")
-reading.slip("keys ask", "q, k, v = ", "k, q, v = ")
-reading.slip("no W_o", ' @ w["attention.W_o.weight"]', "")
-reading.slip("no residual", "x = x + ", "x = ")
 reading.slip("tanh", feed_forward=_tanh)
 reading.slip("no norms", "normed = layer_norm", "normed = unchanged", unchanged=lambda x, *_: x)

@@ -64,17 +64,3 @@ for _title, _given in (
     ("padding in the middle is not seen either, with three heads", _two(4, 4, 6, 3, (1,), seed=9)),
 ):
     across.case(_title, *_given, want=_across_by_hand(*_given))
-
-
-across.slip("itself", "memory @", "x @")
-across.slip("roles changed", "x @ W_q", "memory @ W_q", "memory @ W_k", "x @ W_k", "memory @ W_v", "x @ W_v")
-across.slip("padding seen", "real, q", "True, q")
-across.slip("real hidden", "real, q", "~real | real.all(), q")
-across.slip("nothing to see", "real, q", "~real, q")
-across.slip("score of 0", "-np.inf", "0.0")
-across.slip("hidden too late", "real, q", "True, q", "softmax(scores)", "softmax(scores) * real")
-across.slip("causal", "real, q", "real & np.tri(len(x), len(real), dtype=bool), q")
-across.slip("no root", " / np.sqrt(q.shape[-1])", "")
-across.slip("root of D", "q.shape[-1]", "x.shape[-1]")
-across.slip("one head", "    q = ", "    n_heads = 1\n    q = ")
-across.slip("no W_o", " @ W_o", "")

@@ -51,21 +51,11 @@ mean.case(_title, 4000 * _z, _t, want=_by_hand)
 
 
 _SURPRISES = "(log_total - rows[np.arange(len(wanted)), wanted]).mean()"
-mean.slip("padding asked", "    asked", "    targets = np.where(targets == -100, 0, targets)\n    asked")
-mean.slip("counted from the end", "    asked", "    targets = targets % logits.shape[-1]\n    asked")
 mean.slip(
     "text by text", _SURPRISES, "np.average(log_total - rows[np.arange(len(wanted)), wanted], weights=shares[asked])",
     "    top", "    shares = asked / asked.sum(axis=-1, keepdims=True)\n    top",
 )  # fmt: skip
-mean.slip("no maximum", "rows.max(axis=-1, keepdims=True)", "np.zeros((len(rows), 1))")
 mean.slip(
     "log of nothing", "(log_total - rows[np.arange(len(wanted)), wanted])",
     "-np.log(softmax(rows)[np.arange(len(wanted)), wanted])", softmax=softmax,
 )  # fmt: skip
-mean.slip("no log", _SURPRISES, "-np.exp(rows[np.arange(len(wanted)), wanted] - log_total).mean()")
-mean.slip("every target of every row", "[np.arange(len(wanted)), wanted]", "[:, wanted]")
-mean.slip("id 0 not asked", "targets != -100", "targets > 0")
-mean.slip("over all", ".mean()", ".sum() / targets.size")
-mean.slip("sum", ".mean()", ".sum()")
-mean.slip("sign", "return ", "return -")
-mean.slip("bits", ".mean()", ".mean() / math.log(2)")

@@ -38,11 +38,3 @@ def _(learner):
     for b, n in enumerate(lengths):
         want[b, ..., :n] = softmax(scores[b, ..., :n])
     expect(shares, want, "softmax of masked scores (B, H, T, S)", axes="B H T S")
-
-
-padding.slip("on queries", "[:, None, None, :]", "[:, None, :, None]")
-padding.slip("hides the real", "(np.arange", "~(np.arange")
-padding.slip("without axes", "[:, None, None, :]", "")
-padding.slip("one too many", "<", "<=")
-padding.slip("from the left", "[:, None, None, :]", "[:, None, None, ::-1]")
-padding.slip("all as the first", "np.asarray(lengths)", "np.full_like(lengths, lengths[0])")

@@ -38,15 +38,3 @@ forcing.case(
         [[1, 2, 6, -100, -100, -100], [6, -100, -100, -100, -100, -100], [3, 1, 1, 2, 2, 6]],
     ),
 )  # fmt: skip
-
-
-_READ, _ASKED = "[start_id, *answer]", "[*answer, stop_id]"
-forcing.slip("not shifted", _READ, _ASKED)
-forcing.slip("in the other order", "return ids, targets", "return targets, ids")
-forcing.slip("asked for what it reads", _ASKED, _READ)
-forcing.slip("no stop", " + 1", "", _READ, f"{_READ}[:-1]", _ASKED, "answer")
-forcing.slip("stop read", "T = ", "T = 1 + ", f"1] = {_READ}", "2] = [start_id, *answer, stop_id]")
-forcing.slip("start and stop exchanged", _READ, "[stop_id, *answer]", _ASKED, "[*answer, start_id]")
-forcing.slip("asked for padding", "-100", "pad_id")
-forcing.slip("read −100", "T), pad_id", "T), -100")
-forcing.slip("shifted twice", _ASKED, "[*answer, stop_id, -100][1:]")

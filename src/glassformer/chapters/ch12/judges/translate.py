@@ -68,16 +68,3 @@ def _(learner):
     if got.size:  # an empty list has no whole numbers in it, and is right
         said = f"if the stop comes first, nothing should be written; yours is {got.tolist()}."
         raise Wrong(said, what="nothing", got=got)
-
-
-writing.slip("start kept", "ids[1:]", "ids")
-writing.slip("stop kept", "            break", "            ids.append(new)\n            break")
-writing.slip("never stops", "new == stop_id", "False")
-writing.slip("last id alone", "np.array(ids)", "np.array(ids[-1:])")
-writing.slip("last of a row", "(np.array(ids))", "(np.array(ids))[-1]")
-writing.slip("no limit", "<= n_most", "<= n_most + 99")
-writing.slip("filtered", "ids[1:]", "[one for one in ids if one != start_id]")
-writing.slip("start dropped later", "np.array(ids)", "np.array(ids[1:] or ids)")
-writing.slip("start forgotten", "np.array(ids)", "np.array(ids[1:], dtype=int)")
-writing.slip("one too many", "<= n_most", "<= n_most + 1")
-writing.slip("one too few", "<= n_most", "< n_most")
