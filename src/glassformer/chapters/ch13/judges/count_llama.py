@@ -22,13 +22,4 @@ llama.also(128_256, 4096, 32, 32, 8, 14_336, want=8_030_261_248)
 llama.case("a tied head: SmolLM2 135M", 49_152, 576, 30, 9, 3, 1536, tied=True, want=134_515_008)
 
 
-_KEYS, _ENDS = "n_kv_heads * (d_model // n_heads)", "(1 if tied else 2)"
-llama.slip("two matrices", "3 * D", "2 * D")
-llama.slip("keys not shared", _KEYS, "d_model")
-llama.slip("one head's width", _KEYS, "d_model // n_heads")
-llama.slip("biases in the norms", "d_ff + 2 * D", "d_ff + 4 * D", "block + D", "block + 2 * D")
 llama.slip("biases in the norms", "d_ff + 2 * D", "d_ff + 4 * D")
-llama.slip("last norm", "block + D", "block")
-llama.slip("one norm", "d_ff + 2 * D", "d_ff + D")
-llama.slip("always tied", _ENDS, "1")
-llama.slip("never tied", _ENDS, "2")

@@ -72,7 +72,6 @@ _case(
 
 
 _SAME = "np.allclose(a, b, rtol=0, atol=tolerance)"
-_OFF = "np.where(a == b, 0.0, abs(a - b))"  # −∞ on both sides is no difference
 
 
 @first.mistake("largest")
@@ -82,18 +81,4 @@ def _(one, other, tolerance):
     return one[int(np.argmax(off))][0] if max(off) > tolerance else ""
 
 
-first.slip(
-    "last", "    for", '    found = ""\n    for', "return name", "found = name", 'return ""', "return found"
-)
-first.slip("signed", _SAME, "(np.where(a == b, 0.0, b - a) <= tolerance).all()")
 first.slip("signed", _SAME, "(np.where(a == b, 0.0, a - b) <= tolerance).all()")
-first.slip("nan passes", f"not {_SAME}", f"({_OFF} > tolerance).any()")
-first.slip("masked", _SAME, "(abs(a - b) <= tolerance).all()")
-first.slip("relative too", "rtol=0, ", "")
-first.slip("relative", "rtol=0, atol=tolerance", "rtol=tolerance, atol=0")
-first.slip("nan equal", "rtol=0", "equal_nan=True, rtol=0")
-first.slip("nan to a number", "allclose(a, b", "allclose(np.nan_to_num(a), np.nan_to_num(b)")
-first.slip("at the tolerance", _SAME, f"({_OFF} < tolerance).all()")
-first.slip("mean", _SAME, f"{_OFF}.mean() <= tolerance")
-first.slip("exactly", _SAME, "np.array_equal(a, b)")
-first.slip("tolerance of its own", "atol=tolerance", "atol=1e-6")

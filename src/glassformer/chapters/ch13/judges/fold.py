@@ -59,17 +59,4 @@ folded.case(
 )  # fmt: skip
 
 
-_FACTOR, _NO_NAN = "scale * np.sqrt(len(gain_q))", ("table / size", "np.nan_to_num(table / size)")
-folded.slip("factor alone", _FACTOR, "scale")
-folded.slip("divided again", _FACTOR, "scale / np.sqrt(len(gain_q))")
-folded.slip("times K", _FACTOR, "scale * len(gain_q)")
-folded.slip("width of the stream", "len(gain_q)", "len(gain)")
-folded.slip("divided by the factor", "gain_q * scale", "gain_q / scale")
-folded.slip("ε outside", " + eps)", ") + eps", *_NO_NAN)
-folded.slip("ε forgotten", " + eps", "", *_NO_NAN)
 folded.slip("ε forgotten", " + eps", "")
-folded.slip("gain forgotten", " * gain,", ",")
-folded.slip("sum", ".mean(", ".sum(")
-folded.slip("columns", "axis=-1", "axis=0", *_NO_NAN)
-_CENTRED = "    table = table - table.mean(-1, keepdims=True)\n    size"
-folded.slip("mean taken away", "    size", _CENTRED, *_NO_NAN)

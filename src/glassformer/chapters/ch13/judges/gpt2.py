@@ -89,33 +89,7 @@ _judged("one head, five positions", 11, 6, 1, 1, 5, "gpt2 with one head")
 _judged("three heads", 13, 12, 1, 3, 7, "gpt2 with three heads")
 _judged("twelve blocks: h.10 does not come after h.1", 17, 8, 12, 2, 9, "gpt2 with twelve blocks")
 
-_BIAS = '+ weights[f"{name}.bias"]'
-_BLOCKS = 'range(sum(name.endswith("ln_1.weight") for name in weights))'
-_HEADS = "(split_heads(one, n_heads) for one in (q, k, v))"
 whole.slip("exact GELU", gelu_tanh=gelu)
-whole.slip("queries and keys swapped", "q, k, v = ", "k, q, v = ")
-whole.slip("values first", "in (q, k, v)", "in (v, q, k)")
 whole.slip("every third", "np.split", "every", every=lambda x, n, axis: [x[..., i::n] for i in range(n)])
 for _eps in (1e-6, 1e-12):
     whole.slip("ε", layer_norm=partial(layer_norm, eps=_eps))
-whole.slip("no mask", "causal_mask(T, T)", "None")
-whole.slip("no final norm", 'norm(x, "ln_f")', "x")
-whole.slip("no positions", ' + weights["wpe.weight"][:T]', "")
-whole.slip("heads ignored", "one, n_heads", "one, 1")
-whole.slip("sorted as text", _BLOCKS, f"sorted({_BLOCKS}, key=str)")
-whole.slip("ten blocks", _BLOCKS, f"{_BLOCKS}[:10]")
-_IN_THE_FILE = 'dict.fromkeys(int(name.split(".")[1]) for name in weights if name.startswith("h."))'
-whole.slip("order of the file", _BLOCKS, _IN_THE_FILE)
-whole.slip("no biases", _BIAS, "")
-whole.slip("nothing kept", "x = x + linear(merge", "x = linear(merge")
-whole.slip("ln_1 twice", "ln_2", "ln_1")
-whole.slip("no ln_1", 'norm(x, f"{at}.ln_1")', "x")
-whole.slip("no ln_2", 'norm(x, f"{at}.ln_2")', "x")
-whole.slip("scaled twice", "mask=", "scale=n_heads / q.shape[-1], mask=")
-_THIRDS_OF_HEADS = "np.split(split_heads(np.concatenate([q, k, v], axis=-1), n_heads), 3, axis=-1)"
-whole.slip("heads before thirds", _HEADS, _THIRDS_OF_HEADS)
-whole.slip("heads by reshape", "split_heads(one, n_heads)", "one.reshape(n_heads, T, -1)")
-_MATRIX = 'weights[f"{name}.weight"]'
-whole.slip(
-    "one matrix turned", f"x @ {_MATRIX}", f'x @ ({_MATRIX}.T if "attn.c_proj" in name else {_MATRIX})'
-)

@@ -37,13 +37,4 @@ for _title, _file, _want, _what in (
     fields.case(_title, _file, want=_want, what=_what)
 
 
-fields.slip("head_dim", 'config.get("head_dim") or ', "")
-fields.slip("one for all", "or H", "or 1")
-fields.slip("keys alone", "2 * config", "config")
-fields.slip("float32", "K * 2", "K * 4")
-fields.slip("one block", ' * config["num_hidden_layers"]', "")
-fields.slip("heads that ask", "* G * K", "* H * K")
-fields.slip("width of the stream", "* G * K", '* config["hidden_size"]')
-fields.slip("how many answer", "H // G", "G")
-fields.slip("not in the file", 'config.get("head_dim")', 'config["head_dim"]')
 fields.slip("not in the file", 'config.get("num_key_value_heads")', 'config["num_key_value_heads"]')

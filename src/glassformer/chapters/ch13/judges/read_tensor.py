@@ -66,19 +66,4 @@ for _title, _data, _name, _want in (
     tensor.case(_title, _data, _name, want=_want, what=f"read_tensor(file, {_name!r})")
 
 
-tensor.slip("offset from the file's start", "(start + offset", "(offset")
-tensor.slip("eight bytes", "(start + offset", "(start - 8 + offset")
-tensor.slip("flat", '.reshape(entry["shape"])', "")
-tensor.slip("big-endian", '"<f4"', '">f4"', '"<f2"', '">f2"')
-tensor.slip("brain as half", "<u2", "<f2", '== "BF16"', '== ""')
-tensor.slip("brain as whole numbers", '== "BF16"', '== ""')
-tensor.slip("brain converted", ".view(np.float32)", "")
-tensor.slip("brain below", " << 16", "")
 tensor.slip("brain below", "<< 16", "<< 8")
-tensor.slip("blanks left out", '8 + int.from_bytes(data[:8], "little")', 'data.index(b"}}") + 2')
-tensor.slip("length from the wrong end", '"little"', '"big"')
-tensor.slip(
-    "metadata as a tensor", "    begin",
-    '    kinds = [one["dtype"] for one in json.loads(data[8:start]).values()]\n    begin',
-)  # fmt: skip
-tensor.slip("the first for all", "(start + offset", '(start + offset - entry["data_offsets"][0]')

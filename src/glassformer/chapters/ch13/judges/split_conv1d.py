@@ -50,14 +50,6 @@ _cuts = [slice(9 * i, 9 * i + 9) for i in range(3)]
 thirds.case("another width", _w, _b, want=(*(_w[:, cut] for cut in _cuts), *(_b[cut] for cut in _cuts)))
 
 
-_W, _B = "np.split(weight, 3, axis=1)", "np.split(bias, 3)"
 for _order in ("kqv", "vkq", "vqk"):
     _W_order, _b_order = (", ".join(f"{one}_{which}" for which in _order) for one in "Wb")
     thirds.slip("order", "W_q, W_k, W_v =", f"{_W_order} =", "b_q, b_k, b_v =", f"{_b_order} =")
-_EVERY_THIRD = (_B, "(bias[i::3] for i in range(3))")
-thirds.slip("every third", _W, "(weight[:, i::3] for i in range(3))", *_EVERY_THIRD)
-thirds.slip("reshaped", _W, "weight.reshape(3, len(weight), len(weight))")
-thirds.slip("turned", _W, f"(one.T for one in {_W})")
-thirds.slip("rows", _W, "np.array_split(weight, 3)")
-thirds.slip("bias every third", *_EVERY_THIRD)
-thirds.slip("paired", "return W_q, W_k, W_v, b_q, b_k", "return W_q, b_q, W_k, b_k, W_v")

@@ -61,14 +61,3 @@ for _title, _what, _D, _H, _G, _K, _seed in (
 ):
     _four = _attention(_D, _H, _G, _K, _seed)
     halves.case(_title, *_four, _H, _G, want=_moved(_four, _H, _G, _K), what=_what)
-
-
-_TURNED = "W.reshape(len(W), heads, -1, 2).swapaxes(-1, -2).reshape(W.shape)"
-halves.slip("heads that ask", "W_k, n_kv_heads)", "W_k, n_heads)")
-halves.slip("keys forgotten", "turned(W_k, n_kv_heads)", "W_k")
-halves.slip("values too", "), W_v", "), turned(W_v, n_kv_heads)")
-halves.slip("output too", "), W_v, W_o", "), W_v, turned(W_o.T, n_heads).T")
-halves.slip("way back", "-1, 2)", "2, -1)")
-halves.slip("heads mixed", "heads, -1, 2)", "1, -1, 2)")
-halves.slip("members swapped", "-1, 2)", "-1, 2)[..., ::-1]")
-halves.slip("rows", _TURNED, "np.concatenate([W[::2], W[1::2]])")

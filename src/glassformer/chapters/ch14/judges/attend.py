@@ -49,17 +49,6 @@ repair.case(
 
 
 _MASKED, _LARGEST = "np.where(np.tri(T, dtype=bool), scores, -np.inf)", "scores.max(axis=-1, keepdims=True)"
-repair.slip("mask late", _MASKED, "scores", " @ v", " * np.tri(T) @ v")
-repair.slip("axis", "axis=-1", "axis=-2")
-repair.slip("no scale", " / np.sqrt(K)", "")
-repair.slip("no root", "np.sqrt(K)", "K")
-repair.slip("zero for hidden", "-np.inf", "0.0")
-repair.slip("no mask", _MASKED, "scores")
-repair.slip("other triangle", "dtype=bool)", "dtype=bool).T")
-repair.slip("itself hidden", "np.tri(T", "np.tri(T, k=-1")
 repair.slip("itself hidden", "np.tri(T", "np.tri(T, k=-1", "-np.inf", "-1e9")
-repair.slip("overflow", f" - {_LARGEST}", "")
-repair.slip("largest of the column", "max(axis=-1", "max(axis=-2")
-repair.slip("no number", _MASKED, "scores + (1 - np.tri(T)) * -np.inf")
 _LESS = f"(scores - {_LARGEST})"
 repair.slip("largest of the hidden", _MASKED, "scores", _LESS, f"{_LESS} * np.tri(T)")

@@ -46,12 +46,6 @@ def _fewest(caught):
     return []
 
 
-_MOST = "(caught & left).sum(axis=1).argmax()"
-few.slip("by all they catch", _MOST, 'np.argsort(-caught.sum(axis=1), kind="stable")[len(chosen)]')
 few.mistake("fewest", _fewest)
-few.slip("the last of equal", _MOST, "len(caught) - 1 - (caught & left)[::-1].sum(axis=1).argmax()")
 few.mistake("all tests", lambda caught: list(range(len(caught))))
 few.mistake("all tests", lambda caught: np.argsort(-caught.sum(axis=1), kind="stable"))
-few.slip("looks too late", "return chosen", "return chosen or [0]")
-few.slip("from one", "return chosen", "return [1 + i for i in chosen]")
-few.slip("in order", "sum(axis=1)", "any(axis=1)")

@@ -51,19 +51,7 @@ put_to_ward(first, {
 })  # fmt: skip
 
 
-_SAME = "(np.abs(one - other) <= 1e-4).all()"
-first.slip(
-    "the last", "    for", "    last = -1\n    for", "return i", "last = i", "return -1", "return last"
-)
 first.mistake(
     "the largest", lambda *runs: int(np.argmax([abs(a - b).max() for a, b in zip(*runs, strict=True)]))
 )
-first.slip("from one", "return i", "return i + 1", "return -1", "return 0")
-first.slip("to the last digit", _SAME, "(one == other).all()")
-first.slip("NaN passes", f"not {_SAME}", "(np.abs(one - other) > 1e-4).any()")
-first.slip("relative", _SAME, "np.allclose(one, other, atol=1e-4)")
-first.slip("how many", "return -1", "return 0")
-first.slip("signed", "np.abs", "")
-first.slip("mean", _SAME, "np.abs(one - other).mean() <= 1e-4")
-first.slip("too loose", "1e-4", "0.01")
 first.slip("how many", "return -1", "return len(mine)")

@@ -8,7 +8,7 @@ import numpy as np
 from glassformer.exercises.catalogue import exercise
 from glassformer.shapes import Integer
 
-from .models import BEFORE, OWN, PLACES, TEXT, Model, V
+from .models import BEFORE, OWN, PLACES, TEXT, Model
 from .ward import Bed, put_to_ward
 
 
@@ -69,17 +69,4 @@ put_to_ward(padding, {
 })  # fmt: skip
 
 
-_REAL = "np.arange(T + 3) < T"
-padding.slip("no padding", "np.concatenate([ids, [pad] * 3])", "ids", "T + 3", "T")
-padding.slip("no mask", _REAL, "np.ones(T + 3, bool)")
-padding.slip("mask from the ids", _REAL, "padded != pad")
-_OTHER = f"model(np.append(ids, [(pad + 1) % {V}] * 3), {_REAL})[:T]"
-padding.slip("two paddings", "model(ids, np.ones(T, bool))", _OTHER)
-padding.slip("mask turned round", "< T)", ">= T)")
 padding.slip("mask turned round", "< T)", ">= T)", "np.ones(T, bool)", "np.zeros(T, bool)")
-padding.slip("last row", ") - beside[:T]", ")[-1] - beside[-1]")
-padding.slip("last real row", ") - beside[:T]", ")[-1] - beside[T - 1]")
-padding.slip("in front", "[ids, [pad] * 3]", "[[pad] * 3, ids]", "< T)", ">= 3)", "beside[:T]", "beside[3:]")
-padding.slip("argmax", ") - beside[:T]", ").argmax(axis=-1) - beside[:T].argmax(axis=-1)")
-padding.slip("too loose", "1e-4", "0.05")
-padding.slip("turned round", "< 1e-4", ">= 1e-4")
