@@ -48,7 +48,3 @@ _head_case("T, S and K equal", 4, 4, 4)
 _head_case("with a causal mask", 5, 5, 2, mask=np.tri(5, dtype=bool))
 _head_case("a mask that is not causal", 2, 3, 2, mask=np.array([[True, False, True], [False, True, True]]))
 _head_case("three heads at once", 4, 4, 2, 3, mask=np.tri(4, dtype=bool))
-
-head_back.slip("diagonal", softmax_backward=lambda g, w: g * w * (1 - w))
-head_back.slip("no softmax", softmax_backward=lambda g, w: g)
-head_back.slip("weights alone", softmax_backward=lambda g, w: g * w)

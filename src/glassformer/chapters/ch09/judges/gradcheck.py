@@ -81,7 +81,6 @@ for _title, _f, _at, _grad, _want in (
     gradient_check.case(_title, _f, _at, _grad, want=_want, what="gradcheck(f, x, grad)")
 
 _FAR = "np.abs(measured - grad).max() <= 1e-5 * np.abs(measured).max()"
-gradient_check.mistake("always", lambda f, x, g: True)
 for _limit in (
     "abs(measured - grad).max() < 1e-4",
     "np.allclose(measured, grad, rtol=1e-5)",

@@ -27,10 +27,3 @@ added.case(
     [(np.full((2, 3), 4.0), 6), (np.zeros((2, 3)), 0), (np.full((2, 3), -2.0), 2)],
     want=np.full((2, 3), 2.5), what="accumulated from pieces with 6, 0 and 2 targets,",
 )  # fmt: skip
-
-added.mistake("plain mean", lambda pieces: sum(g for g, _ in pieces) / len(pieces))
-added.mistake("sum", lambda pieces: sum(g for g, _ in pieces))
-added.mistake("weighed sum", lambda pieces: sum(g * n for g, n in pieces))
-added.mistake("last piece", lambda pieces: pieces[-1][0] * 1.0)
-added.mistake("by pieces", lambda pieces: sum(g * n for g, n in pieces) / len(pieces))
-added.mistake("already summed", lambda pieces: sum(g for g, _ in pieces) / sum(n for _, n in pieces))

@@ -110,11 +110,3 @@ def _(batches):
     expect(bool((one == other).all()), False, "whether another seed gives the same batches")
     first, second = (inputs[:, 0] for inputs, _ in _drawn(batches, 2, text, 4, 3))
     expect(bool((first == second).all()), False, "whether the second batch is the first again")
-
-
-_STARTS = "generator.integers(len(ids) - length, size=size)"
-batched.slip(
-    "random ids", _STARTS, "generator.integers(len(ids) - 1, size=(size, length))",
-    "starts[:, None] + np.arange(length + 1)", "starts",
-    "windows[:, :-1], windows[:, 1:]", "windows, ids[starts + 1]",
-)  # fmt: skip
