@@ -111,10 +111,5 @@ _train_case("four steps: rate, clipping, m and v", 4, 1)
 _train_case("four steps whose average gradients are short enough", 4, 1, max_norm=4.5)
 _train_case("two blocks, and gradients that are much too long", 3, 2, max_norm=0.05, warmup=0)
 
-_CLIPPED = "        mean, _ = clip(mean, max_norm)\n"
 looped.slip("no memory", "memory[name] = m, v", "pass")
 looped.slip("count from 0", "step + 1, rate", "step, rate", adamw=quiet(adamw))
-looped.slip(
-    "gradients pile up", "    memory = ", "    pile = dict.fromkeys(weights, 0.0)\n    memory = ",
-    _CLIPPED, f"        mean = pile = {{name: pile[name] + mean[name] for name in mean}}\n{_CLIPPED}",
-)  # fmt: skip

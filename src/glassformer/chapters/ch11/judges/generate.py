@@ -102,12 +102,9 @@ def text_mistakes(one: Exercise) -> None:
     slip("new ids alone", "return np.array(text)", "return np.array(text[len(ids) :])")
     slip("greedy", " if temperature == 0 else draw(probabilities, generator.random())", "")
     slip(
-        "always a number",
-        _TEMPER,
-        f"    uniform = generator.random()\n{_TEMPER}",
-        "generator.random())",
-        "uniform)",
-    )
+        "always a number", _TEMPER, f"    uniform = generator.random()\n{_TEMPER}",
+        "generator.random())", "uniform)",
+    )  # fmt: skip
     slip("no softmax", "draw(probabilities", "draw(logits")
     slip("temperature last", _TEMPER, "", _TOP_P, f"{_TOP_P}{_TEMPER}")
     slip("no temperature", _TEMPER, "")

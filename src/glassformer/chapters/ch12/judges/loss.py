@@ -9,7 +9,6 @@ import numpy as np
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.material import numbers
-from glassformer.scratch.attention import softmax
 from glassformer.shapes import Float, Integer
 from glassformer.tasks import NO_TARGET
 
@@ -48,14 +47,3 @@ _z, _t = numbers(4, 3, seed=3), np.array([-100, 0, 2, -100])
 mean.case("logits so large that exp would overflow", 4000 + _z, _t, want=_by_hand)
 _title = "logits so far apart that p would become 0, although its logarithm is finite"
 mean.case(_title, 4000 * _z, _t, want=_by_hand)
-
-
-_SURPRISES = "(log_total - rows[np.arange(len(wanted)), wanted]).mean()"
-mean.slip(
-    "text by text", _SURPRISES, "np.average(log_total - rows[np.arange(len(wanted)), wanted], weights=shares[asked])",
-    "    top", "    shares = asked / asked.sum(axis=-1, keepdims=True)\n    top",
-)  # fmt: skip
-mean.slip(
-    "log of nothing", "(log_total - rows[np.arange(len(wanted)), wanted])",
-    "-np.log(softmax(rows)[np.arange(len(wanted)), wanted])", softmax=softmax,
-)  # fmt: skip
