@@ -48,7 +48,4 @@ repair.case(
 )  # fmt: skip
 
 
-_MASKED, _LARGEST = "np.where(np.tri(T, dtype=bool), scores, -np.inf)", "scores.max(axis=-1, keepdims=True)"
 repair.slip("itself hidden", "np.tri(T", "np.tri(T, k=-1", "-np.inf", "-1e9")
-_LESS = f"(scores - {_LARGEST})"
-repair.slip("largest of the hidden", _MASKED, "scores", _LESS, f"{_LESS} * np.tri(T)")

@@ -59,6 +59,3 @@ put_to_ward(order, {
         Bed("an encoder: the own character and a bag", (causal_model(places=0.0, ahead=50), TEXT), False),
     ],
 })  # fmt: skip
-
-
-order.slip("rows as they lie", "model(ids)[-1] - model(other)[-1]", "model(ids) - model(other)")
