@@ -110,7 +110,7 @@ REFUSED = {
     "tokenizer_from_json('{')": "text is not JSON",
     "tokenizer_from_json('[]')": "text must be a JSON object",
     "tokenizer_from_json('{}')": "does not describe a tokenizer that this class wrote",
-    "tokenizer_from_json(NEVER_ENDS)": "its pre_tokenizer is 'Split', not 'ByteLevel'",
+    "tokenizer_from_json(NEVER_ENDS)": "its pre_tokenizer.type is 'Split', not 'ByteLevel'",
     "CharTokenizer.from_json('{\"characters\": 3}')": "lacks the field 'characters'",
     'tokenizer_from_json(\'{"characters": ""}\')': "must have at least one character",
 }
