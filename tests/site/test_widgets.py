@@ -246,7 +246,7 @@ KEYS = {
     "ConfigReader": ("gpt2", "Enter"),
     "DepthExplorer": ("Gain of the matrices", "ArrowRight"),
     "DiagnoseIt": ("Next patient", "Enter"),
-    "DistanceBias": ("Key", "ArrowLeft"),
+    "DistanceBias": ("Head", "ArrowRight"),
     "HeadGradients": ("key of “horse”, number 1", "ArrowUp"),
     "LiveWriter": ("One more", "Enter"),
     "LogitLens": ("Your text", None),
@@ -261,7 +261,7 @@ KEYS = {
     "SamplingLab": ("What is written; arrow keys choose a character", "Home"),
     "ScheduleDesigner": ("Warm-up", "ArrowRight"),
     "ShapeTracer": ("Heads H", "ArrowLeft"),
-    "ShuffleSentence": ("Causal mask", "Space"),
+    "ShuffleSentence": ("Reverse", "Enter"),
     "WiringSwitcher": ("Encoder", "Space"),
 }
 
