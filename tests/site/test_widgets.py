@@ -116,6 +116,10 @@ def glass_machine(shown, state):
     assert "position 10" in shown.says
 
 
+def norm_placement_explorer(shown, state):
+    shown.press("Blocks, untrained" if state["view"] == "gradients" else "Blocks", "Home")
+
+
 def fill_in(shown, state):
     """Uses the page's own two models: what both predict for a new line with one masked word."""
     text, word = "My lord, the king and his horse", range(13, 17)
@@ -227,6 +231,7 @@ CHECKS = {
     "FillIn": fill_in,
     "GlassMachine": glass_machine,
     "NeuronExplorer": neuron_explorer,
+    "NormPlacementExplorer": norm_placement_explorer,
     "Predict": predict,
     "Quiz": quiz,
     "RealTokens": real_tokens,
@@ -252,7 +257,6 @@ KEYS = {
     "LogitLens": ("Your text", None),
     "LossWatcher": ("Step", "Home"),
     "NormComparer": ("Nearly equal", "Enter"),
-    "NormPlacementExplorer": (re.compile("^Blocks"), "Home"),
     "NudgeExplorer": ("Move this one by", "ArrowRight"),
     "ParameterBars": ("sizes", "Space"),
     "ParameterExplorer": ("Blocks", "ArrowUp"),
