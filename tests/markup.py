@@ -25,9 +25,8 @@ class Shape:
     """What a text is made of, in order."""
 
     headings: list[tuple[int, str]] = field(default_factory=list)  # level and letters
-    lists: list[tuple[int, list[str]]] = field(
-        default_factory=list
-    )  # depth, and for each item its number or "-"
+    # depth, and for each item its number or "-"
+    lists: list[tuple[int, list[str]]] = field(default_factory=list)
     tables: list[list[int]] = field(default_factory=list)  # the number of cells of each row
     notes: tuple[int, int] = (0, 0)  # how many footnotes are referred to, and how many there are
     left: list[str] = field(default_factory=list)  # markup that is still visible, so it was not understood

@@ -347,9 +347,8 @@ def test_parts_of_the_machine_are_in_the_order_of_the_chapters_and_do_not_overla
     for i, (left, top, width, height) in enumerate(boxes):
         assert 0 <= left < left + width <= WIDTH
         assert 0 <= top < top + height <= HEIGHT
-        assert (
-            min(width, height) >= 24
-        )  # what a finger needs, where a phone shows the drawing at its own size
+        # what a finger needs, where a phone shows the drawing at its own size
+        assert min(width, height) >= 24
         for other_left, other_top, other_width, other_height in boxes[i + 1 :]:
             assert (
                 left + width < other_left

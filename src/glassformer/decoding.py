@@ -18,10 +18,8 @@ class IncrementalDecoder:
         self.decode = decode
         self.ids: list[int] = []
         self.pieces: list[str] = []
-        self.last, self.known = (
-            0,
-            0,
-        )  # where the last piece that was returned begins among the ids, and where it ends
+        # Where the last piece that was returned begins among the ids, and where it ends
+        self.last, self.known = 0, 0
 
     def push(self, i: int) -> str:
         """Returns the text of this id, and of those before it that were held back."""

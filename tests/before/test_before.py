@@ -111,9 +111,8 @@ def test_a_readers_file_that_uses_the_books_functions_still_opens(mine):
     x = np.array([[1.0, -1.0, 2.0, -2.0]])
     expected = x / np.sqrt(2.5 + 1e-5)
     own = commands.mine("stream.rms_norm")
-    assert (
-        own.__module__ == "my_transformer"
-    )  # and not the book's, which takes its place if the file does not open
+    # and not the book's, which takes its place if the file does not open
+    assert own.__module__ == "my_transformer"
     np.testing.assert_allclose(own(x, np.ones(4)), expected, rtol=1e-12)
 
 

@@ -308,9 +308,8 @@ def test_a_qwen_whose_layers_all_have_a_window_or_none(tmp_path, n_whole):
     windows = {"use_sliding_window": True, "sliding_window": 7, "max_window_layers": n_whole}
     theirs = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**LLAMA, vocab_size=41, **windows)).eval()
     theirs.save_pretrained(tmp_path)
-    path = (
-        tmp_path / "config.json"
-    )  # as transformers 4 wrote it: without layer_types, which follow from the others
+    # as transformers 4 wrote it: without layer_types, which follow from the others
+    path = tmp_path / "config.json"
     given = {key: value for key, value in json.loads(path.read_text()).items() if key != "layer_types"}
     path.write_text(json.dumps(given | windows))
     ours = load(tmp_path)

@@ -408,9 +408,8 @@ def test_a_model_with_dropout():
     model = scratch.Transformer(config, generator=None, dtype=np.float64)
     read = texts(config)
     dropouts = [part for _, part in model.layers() if isinstance(part, scratch.Dropout)]
-    assert (
-        len(dropouts) == 2 + 2 * 2 + 2 * 3
-    )  # each stack's embeddings, and every sublayer of two blocks each
+    # each stack's embeddings, and every sublayer of two blocks each
+    assert len(dropouts) == 2 + 2 * 2 + 2 * 3
 
     def call(saved):
         rng = np.random.default_rng(3)

@@ -141,9 +141,8 @@ def test_coming_back_finds_the_answer_and_the_open_fold_before_the_view_is_drawn
     jar(page).get_by_label("Your number").press("Enter")
     early = window.new_page()
     early.add_init_script(NEVER_NEAR)
-    early.route(
-        "**/page.js*", lambda route: route.abort()
-    )  # runs when the page may have been painted already
+    # runs when the page may have been painted already
+    early.route("**/page.js*", lambda route: route.abort())
     early.goto(small.as_uri())
     expect(fold(early)).to_have_attribute("open", "")
     expect(early.locator(".widget-host[data-state=waiting]")).to_have_count(2)

@@ -21,9 +21,8 @@ def test_steps_and_looks_at_the_validation_part_are_counted():
     assert seconds_left(given.replace(evaluate_every=0), 95, tried, 15.0) == pytest.approx(2 * (5 + 5))
     years = given.replace(steps=10**15, evaluate_every=1)
     assert seconds_left(years, 10, tried, 15.0) == pytest.approx(2 * 6 * 1e15)
-    assert seconds_left(given, 60, tried, 15.0) == pytest.approx(
-        2 * (40 + 2 * 5)
-    )  # what was looked at is past
+    # what was looked at is past
+    assert seconds_left(given, 60, tried, 15.0) == pytest.approx(2 * (40 + 2 * 5))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(
-    str(ROOT)
-)  # for `python tools/assets/token_examples.py`, which has only its own folder on its path
+# for `python tools/assets/token_examples.py`, which has only its own folder on its path
+sys.path.append(str(ROOT))
 
 from glassformer.chapters.ch02 import real_tokens  # noqa: E402
 from glassformer.widgets.kit.modules import needed, read  # noqa: E402

@@ -15,9 +15,8 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(
-    str(ROOT)
-)  # for `python tools/assets/training_lab.py`, which has only its own folder on its path
+# for `python tools/assets/training_lab.py`, which has only its own folder on its path
+sys.path.append(str(ROOT))
 
 from glassformer.text import corpus  # noqa: E402
 from glassformer.widgets.kit.modules import needed, read  # noqa: E402

@@ -90,9 +90,8 @@ def write_models(folder: Path) -> None:
     for one in real_tokens.VOCABULARIES:
         module = real_tokens.module(one.file)
         files[f"tokenizer-{one.file}"] = packed(module)
-        (folder / f"tokenizer-{one.file}.module.js").write_bytes(
-            module
-        )  # for servers that allow code only from files
+        # for servers that allow code only from files
+        (folder / f"tokenizer-{one.file}.module.js").write_bytes(module)
     files["corpus"] = packed(corpus().encode())
     for name, file in files.items():
         (folder / f"{name}.bin").write_bytes(file)

@@ -225,9 +225,8 @@ def _add_capstone(cells: Sequence[tuple[Any, str]]) -> None:
         called = call_of_capstone(code)
         if code == START:
             cell["classes"].append("practice-cell")
-            cell.parent[cell.parent.index(cell) - 1]["classes"].append(
-                "practice-cell"
-            )  # the sentences about it
+            # the sentences about it
+            cell.parent[cell.parent.index(cell) - 1]["classes"].append("practice-cell")
         elif code.startswith(f"class {ADAPTER}:"):
             cell["classes"].append("practice-cell")
             textarea = _textarea(f"{code_before}\n\n\n{code}\n", "Your code for your GPT")

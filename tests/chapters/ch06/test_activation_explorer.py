@@ -172,9 +172,8 @@ def test_the_gate(mount):
           return [[0.9, 0.1], [0.9, 0.9], [0.1, 0.1]].map(([x, y]) => [...pixels.slice(at(x, y), at(x, y) + 3)]);
         })"""
     )
-    (both, turned, closed), (up, down, again) = (
-        np.array(colours)[..., 0] - np.array(colours)[..., 2]
-    )  # red less blue
+    # red less blue
+    (both, turned, closed), (up, down, again) = np.array(colours)[..., 0] - np.array(colours)[..., 2]
     assert both > 100
     assert turned < -100
     assert -60 < closed < 0

@@ -365,9 +365,8 @@ class OptimizerMadeOfAnother:
             def step(self, closure=None):
                 return super().step(closure)
 
-        torch.optim.AdamW(
-            [torch.nn.Parameter(torch.zeros(1))]
-        )  # from now on, PyTorch watches the base class, too
+        # from now on, PyTorch watches the base class, too
+        torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
         self.optimizer = Own(self.model.parameters(), lr=3e-3)
 
 

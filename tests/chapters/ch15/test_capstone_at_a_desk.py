@@ -162,9 +162,8 @@ def late_before_output(page):
 @pytest.mark.parametrize("stage", ["model", ""])
 def test_what_is_shown_if_the_page_stops_a_stage_is_what_a_notebook_shows(page, folder, monkeypatch, stage):
     monkeypatch.setattr(judging, "AT_A_TIME", 0.3)
-    ask(
-        page, HANGS.format("raise KeyboardInterrupt"), stage
-    )  # the check ends there, as if the page had stopped it
+    # the check ends there, as if the page had stopped it
+    ask(page, HANGS.format("raise KeyboardInterrupt"), stage)
     late = late_before_output(page)
     monkeypatch.undo()  # threads, as in a notebook
     monkeypatch.chdir(folder)

@@ -365,9 +365,8 @@ def test_a_piece_that_did_not_return_is_not_called_again(shown, monkeypatch):
     monkeypatch.setattr(judging, "AT_A_TIME", 0.4)
     capstone.check(Mine)
     assert "`logits` was still running after 0.4 s" in told(shown)
-    assert "V numbers at each position: `logits` was" not in told(
-        shown
-    )  # no check, only the call, took so long
+    # no check, only the call, took so long
+    assert "V numbers at each position: `logits` was" not in told(shown)
     assert "`logits` did not return in an earlier stage, so it was not called again." in told(shown)
 
 

@@ -20,10 +20,8 @@ from glassformer.widgets.kit.view import Chapters, View
 RIGHT = "none"  # in place of a mistake: the model as it should be
 SEEDS = (0, 1)
 SHOWN = 17  # characters of the line that a map is drawn of
-BLOCK, HEAD = (
-    0,
-    1,
-)  # whose map is drawn: in the first block, before the mistake can have changed what it reads
+# Whose map is drawn: in the first block, before the mistake can have changed what it reads
+BLOCK, HEAD = 0, 1
 LOSS_DIGITS, GRADIENT_DIGITS = 3, 2
 RATE = 1e-3  # of the deep models, both placements
 
