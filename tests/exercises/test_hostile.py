@@ -510,7 +510,10 @@ def enormous():
             "is nan at [t=0, d=2], which is not a finite number",
         ),
         (X.astype(int), "Your numbers are int64, which cuts off the fractions"),
-        (torch.empty(2, 3, device="meta"), "f(x) is a tensor that NumPy cannot read"),
+        (
+            torch.empty(2, 3, device="meta"),
+            "f(x) is a tensor on the meta device, which stores a shape but no numbers",
+        ),
         (enormous(), "f(x) should have shape (T, D) = (2, 3); yours has shape (1000000, 1000000)."),
         ("x" * 10**7, "yours is a str, 'xxx"),
     ],
