@@ -242,6 +242,10 @@ def test_a_text_of_any_characters_can_be_learned(page):
         ({"text": "a" * 5000}, "The text consists of a single character, so there is nothing to learn."),
         ({"d_model": 40}, "d_model=40 is not a multiple of 32."),
         ({"changes": {"ema": 0.99}}, "This model cannot be trained here: ema=0.99 is not null."),
+        (
+            {"changes": {"optimizer": "sgd"}},
+            'This model cannot be trained here: optimizer="sgd" is none of adamw, muon.',
+        ),
     ],
 )
 def test_what_cannot_be_trained_is_refused_in_a_sentence(page, changes, why):

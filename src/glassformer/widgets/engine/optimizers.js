@@ -22,6 +22,7 @@ export function muonMomentum({ muon_momentum_start: start, muon_momentum: end, m
   return start + (end - start) * (over ? Math.min(1, step / over) : 1);
 }
 
+const OPTIMIZERS = ["adamw", "muon"];
 // Settings that are not supported here, and the value that they must have.
 const MUST_BE = { accumulation: 1, embedding_decay: null, init: "ours", ema: null, dtype: "float32", compile: false };
 
@@ -30,7 +31,7 @@ export function unsupported(settings) {
   for (const [name, value] of Object.entries(MUST_BE)) {
     if (settings[name] !== value) return `${name}=${JSON.stringify(settings[name])} is not ${JSON.stringify(value)}`;
   }
-  return null;
+  return OPTIMIZERS.includes(settings.optimizer) ? null : `optimizer=${JSON.stringify(settings.optimizer)} is none of ${OPTIMIZERS.join(", ")}`;
 }
 
 // --- the whole step ---------------------------------------------------------------------------------------------------
