@@ -24,7 +24,9 @@ from glassformer.config import (
     ROPE_LAYOUTS,
     ModelConfig,
 )
-from glassformer.huggingface import configs, folders, weights
+from glassformer.huggingface import folders
+from glassformer.huggingface.families import FORMATS
+from glassformer.huggingface.families.format import ACTIVATION_WORDS, GATES, Place
 from glassformer.published import published
 from glassformer.tasks import NO_TARGET, MaskedToken, NextToken, Pairs
 from glassformer.train import recipe
@@ -167,8 +169,8 @@ def test_a_feed_forward_is_gated_where_its_configuration_is(room, name):
 
 
 def test_hugging_face_has_another_word_for_every_activation():
-    assert set(configs.ACTIVATION_WORDS.values()) == set(FEEDFORWARDS) - set(GATED)
-    assert set(configs.GATES.values()) == set(GATED)
+    assert set(ACTIVATION_WORDS.values()) == set(FEEDFORWARDS) - set(GATED)
+    assert set(GATES.values()) == set(GATED)
 
 
 def test_every_family_has_a_task_and_its_special_ids():
@@ -270,21 +272,21 @@ def names_in_notation():
 
 
 FAMILIES_OF_FILES = {
-    "GPT-2": (weights.GPT2, "decoder.", "transformer."),
-    "BERT": (weights.BERT, "encoder.", "bert."),
-    "LLaMA, Mistral, Qwen": (weights.LLAMA, "decoder.", "model."),
-    "T5's encoder": (weights.T5_GATED, "encoder.", "encoder."),
-    "T5's decoder": (weights.T5_GATED, "decoder.", "decoder."),
+    "GPT-2": ("gpt2", "decoder.", "transformer."),
+    "BERT": ("bert", "encoder.", "bert."),
+    "LLaMA, Mistral, Qwen": ("llama", "decoder.", "model."),
+    "T5's encoder": ("t5", "encoder.", "encoder."),
+    "T5's decoder": ("t5", "decoder.", "decoder."),
 }
 
 
 def test_the_notation_has_every_family():
-    shown = [weights.T5, *(layout for layout, _, _ in FAMILIES_OF_FILES.values())]  # T5_GATED has all of T5's
-    for name, layout in inspect.getmembers(weights, lambda member: isinstance(member, weights.Layout)):
-        assert layout in shown, f"add weights.{name} to FAMILIES_OF_FILES"
+    shown = [FORMATS[family].layout for family, _, _ in FAMILIES_OF_FILES.values()]
+    for family, form in FORMATS.items():
+        assert form.layout in shown, f"add {family} to FAMILIES_OF_FILES"
     assert set(FAMILIES_OF_FILES) == {head for _, head in names_in_notation()}
     heads = re.sub(r"\W", "", " ".join(FAMILIES_OF_FILES)).lower()
-    for family in configs.FORMATS:
+    for family in FORMATS:
         assert family in heads or family.rstrip("0123456789") in heads, (
             f"add {family} to the tables of notation.md and to FAMILIES_OF_FILES"
         )
@@ -292,13 +294,14 @@ def test_the_notation_has_every_family():
 
 @pytest.mark.parametrize("head", FAMILIES_OF_FILES)
 def test_the_notation_has_the_names_that_files_are_read_by(head):
-    layout, stack, begins = FAMILIES_OF_FILES[head]
+    family, stack, begins = FAMILIES_OF_FILES[head]
+    layout = FORMATS[family].layout
     other = {"encoder.": "decoder.", "decoder.": "encoder."}[stack]
     wanted = {}
-    for ours, place in layout.names.items():
+    for ours, place in {**layout.names, **layout.gated}.items():
         if ours.startswith(other) or (head == "T5's encoder" and ours == "unembedding"):
             continue
-        place = weights.Place(place) if isinstance(place, str) else place
+        place = Place(place) if isinstance(place, str) else place
         lies = " ᵀ" if place.transposed else ""
         part = "" if place.third is None else f", {['first', 'second', 'last'][place.third]} third"
         wanted[ours.removeprefix(stack)] = f"`{place.name.removeprefix(begins)}`{lies}{part}"

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from glassformer.config import ModelConfig
 from glassformer.huggingface import load, save, start_id, stop_ids, tokenizer
-from glassformer.huggingface.configs import FORMATS
+from glassformer.huggingface.families import FORMATS
 from glassformer.scratch import Transformer
 
 from .test_configs import BERT_LIKE, LLAMA_LIKE, SMALL, T5_LIKE

@@ -25,7 +25,7 @@ from glassformer.huggingface import (
     tokenizer,
     unknown_keys,
 )
-from glassformer.huggingface.configs import FORMATS
+from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.keys import GENERATION_HARMLESS, GENERATION_KEYS, RULES, WITHOUT_TYPE
 
 from .models import LLAMA, ask_ours, ask_theirs, batch, make, rope

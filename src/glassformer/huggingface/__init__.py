@@ -1,8 +1,8 @@
 """Loads and saves Hugging Face folders with published weights, for GPT-2, BERT, T5 and the LLaMA family.
 
-`folders` loads and saves folders. `configs` translates configurations field by field and `weights` translates
-weights name by name, with one table per family. `files` reads one tensor at a time. A model is a
-`Transformer` of either room, "scratch" or "nn"; the first does not need torch. The axes: V vocabulary, D
+`folders` loads and saves folders. `families` has a file for each family. By these, `configs` translates
+configurations field by field and `weights` translates weights name by name. `files` reads one tensor at a time. A
+model is a `Transformer` of either room, "scratch" or "nn"; the first does not need torch. The axes: V vocabulary, D
 d_model.
 """
 

@@ -13,7 +13,9 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.atomic_files import replacing
-from glassformer.huggingface.configs import FORMATS, config_to_hf, described, needed, with_own_head
+from glassformer.huggingface.configs import config_to_hf, described, with_own_head
+from glassformer.huggingface.families import FORMATS
+from glassformer.huggingface.families.format import needed
 from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights, instead
 from glassformer.huggingface.keys import (
     GENERATION_HARMLESS,

@@ -1,7 +1,7 @@
 """Accounts for every key of a file: what is read, what has no effect and why, and what must not be otherwise.
 
-`configs` lists the keys that it reads for each family; what all families share is listed here. A key on none of
-these lists may change what a model computes, so it is never passed over in silence.
+The files in `families` list the keys of each family; what all families share is listed here. A key on none of these
+lists may change what a model computes, so it is never passed over in silence.
 """
 
 import shlex
@@ -22,47 +22,47 @@ ALL = "all"
 LONGEST_WAY_ON = 400  # characters, or the middle of the message would be left out
 
 
-def _all(value: Any, keys: str) -> dict[str, Any]:
+def each_of(value: Any, keys: str) -> dict[str, Any]:
     """Returns all these keys with that value, such as the reason why they have no effect."""
     return dict.fromkeys(keys.split(), value)
 
 
-DRAWING = _all(
+DRAWING = each_of(
     "says how to draw a text, as the arguments of `generate` do",
     "do_sample early_stopping length_penalty max_length max_new_tokens max_time min_p num_beams num_beam_groups "
     "num_return_sequences repetition_penalty temperature top_k top_p diversity_penalty",
 )
-TOKENS = _all(
+TOKENS = each_of(
     "names a token, which `stop_ids` and `start_id` return if it ends or begins a text",
     "bos_token_id eos_token_id pad_token_id sep_token_id decoder_start_token_id eos_token_ids",
 )
-OUTPUT = _all(
+OUTPUT = each_of(
     "says what else transformers returns",
     "output_attentions output_hidden_states output_past output_scores output_logits return_dict "
     "return_dict_in_generate tie_last_hidden_states torchscript use_cache",
 )
 
 WITHOUT_EFFECT = (
-    _all(
+    each_of(
         "says where the file comes from",
         "_name_or_path name_or_path _commit_hash transformers_version transformers.js_config tokenizer_class "
         "is_llama_config unsloth_fixed unsloth_version max_sequence_length",
     )
-    | _all(
+    | each_of(
         "says how the weights were stored: `load` is told what to compute in",
         "dtype torch_dtype use_bfloat16",
     )
-    | _all(
+    | each_of(
         "says how transformers computes the same numbers",
         "attn_implementation _attn_implementation _attn_implementation_autoset _attn_implementation_internal "
         "_experts_implementation_internal _flash_attn_2_enabled chunk_size_feed_forward gradient_checkpointing "
         "pretraining_tp reorder_and_upcast_attn tf_legacy_loss xla_device",
     )
-    | _all(
+    | each_of(
         "concerns training only",
         "attention_dropout attention_probs_dropout_prob attn_pdrop embd_pdrop initializer_factor initializer_range",
     )
-    | _all(
+    | each_of(
         "concerns heads and tasks that these models do not have",
         "classifier_dropout cross_attention_hidden_size finetuning_task id2label label2id num_labels _num_labels "
         "prefix predict_special_tokens problem_type task_specific_params tie_encoder_decoder",
@@ -70,7 +70,7 @@ WITHOUT_EFFECT = (
     | TOKENS
     | OUTPUT
     | DRAWING
-    | _all(
+    | each_of(
         "says how to draw a text, and transformers no longer reads it from here",
         "bad_words_ids begin_suppress_tokens encoder_no_repeat_ngram_size encoder_repetition_penalty epsilon_cutoff "
         "eta_cutoff exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id min_length "
@@ -116,8 +116,11 @@ RULES: tuple[Rule, ...] = (
 )
 """What no family of ours computes: keys of other families, which files that were relabelled keep."""
 
+SCALES = {"attention_multiplier": -0.5, "query_pre_attn_scalar": 1.0}
+"""Keys that set the scale of scores in other families: the power of a head's width that changes nothing here."""
+
 ROPE_KEYS = tuple(
-    _all(
+    each_of(
         "is read, or belongs to another kind of stretching and has no effect, as in transformers",
         "rope_type type rope_theta partial_rotary_factor factor original_max_position_embeddings attention_factor "
         "beta_slow beta_fast low_freq_factor high_freq_factor mscale mscale_all_dim truncate finetuned",
@@ -129,8 +132,8 @@ GENERATION_KEYS = (
     DRAWING
     | TOKENS
     | OUTPUT
-    | _all("says where the file comes from", "_from_model_config transformers_version chat_format")
-    | _all(
+    | each_of("says where the file comes from", "_from_model_config transformers_version chat_format")
+    | each_of(
         "is another way to the same text",
         "assistant_confidence_threshold assistant_early_exit assistant_ensemble_weight assistant_lookbehind "
         "cache_config cache_implementation compile_config continuous_batching_config disable_compile is_assistant "
@@ -142,18 +145,18 @@ GENERATION_KEYS = (
 """Keys of generation_config.json that are read, that arguments of `generate` replace, or that change no text."""
 
 GENERATION_HARMLESS: dict[str, tuple[Any, ...]] = (
-    _all(
+    each_of(
         (None,),
         "bad_words_ids begin_suppress_tokens constraints dola_layers exponential_decay_length_penalty force_words_ids "
         "forced_bos_token_id forced_decoder_ids forced_eos_token_id sequence_bias stop_strings suppress_tokens top_h "
         "watermarking_config",
     )
-    | _all(
+    | each_of(
         (0, None),
         "encoder_no_repeat_ngram_size epsilon_cutoff eta_cutoff min_length min_new_tokens no_repeat_ngram_size "
         "penalty_alpha token_healing",
     )
-    | _all((1, None), "encoder_repetition_penalty guidance_scale typical_p")
+    | each_of((1, None), "encoder_repetition_penalty guidance_scale typical_p")
 )
 """Keys of generation_config.json for what `generate` does not do, and the values that do not ask for it."""
 

@@ -1,9 +1,9 @@
-"""Translates weights name by name, with one table per family that maps our weights to theirs."""
+"""Translates weights name by name, by the tables in `families` that map our weights to theirs."""
 
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -11,178 +11,8 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-
-Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Place:
-    """The place of one of our weights in their files, and how it is stored there."""
-
-    name: str
-    transposed: bool = False  # torch's Linear stores its matrix as (out, in), ours as (in, out)
-    third: int | None = None  # GPT-2 stores W_q, W_k and W_v side by side in one matrix
-
-    def take(self, theirs: Any) -> Any:
-        """Returns our weight as a view of theirs, without a copy."""
-        if self.third is not None:
-            width = theirs.shape[-1] // 3
-            theirs = theirs[..., self.third * width : (self.third + 1) * width]
-        return theirs.T if self.transposed else theirs
-
-    def shape(self, ours: Shape) -> Shape:
-        """Returns the shape of theirs, given that of ours."""
-        if self.third is not None:
-            ours = (*ours[:-1], 3 * ours[-1])
-        return ours[::-1] if self.transposed else ours
-
-
-def linear(name: str) -> Place:
-    """A matrix that is stored transposed, as in torch's Linear."""
-    return Place(name, transposed=True)
-
-
-def third(number: int, name: str) -> Place:
-    """The first, second or third part of a matrix that combines three."""
-    return Place(name, third=number)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The names that a family gives its weights."""
-
-    names: dict[str, Place | str]  # by our name, with # for a block's number and without `weight` or `bias`
-    prefix: str = ""  # prefix of all names but the head's; models without a head omit it
-    # Weights that may occur twice, and the weight they belong to
-    copies: dict[str, str] = field(default_factory=dict)
-    ignored: str = r"(?!)"  # a regular expression for entries of files that are no weights of these models
-
-
-# Older GPT-2 files contain the causal mask among the weights.
-GPT2 = Layout(
-    names={
-        "token_embedding": "transformer.wte",
-        "decoder.positions": "transformer.wpe",
-        "decoder.blocks.#.norm_attention": "transformer.h.#.ln_1",
-        "decoder.blocks.#.attention.W_q": third(0, "transformer.h.#.attn.c_attn"),
-        "decoder.blocks.#.attention.W_k": third(1, "transformer.h.#.attn.c_attn"),
-        "decoder.blocks.#.attention.W_v": third(2, "transformer.h.#.attn.c_attn"),
-        "decoder.blocks.#.attention.W_o": "transformer.h.#.attn.c_proj",
-        "decoder.blocks.#.norm_feedforward": "transformer.h.#.ln_2",
-        "decoder.blocks.#.feedforward.W_up": "transformer.h.#.mlp.c_fc",
-        "decoder.blocks.#.feedforward.W_down": "transformer.h.#.mlp.c_proj",
-        "decoder.norm": "transformer.ln_f",
-        "unembedding": linear("lm_head"),
-    },
-    prefix="transformer.",
-    copies={"lm_head.weight": "transformer.wte.weight"},
-    ignored=r"\bh\.\d+\.attn\.(masked_)?bias$",
-)
-
-# BERT was also trained to tell whether one sentence follows another, with a head that is left out here.
-BERT = Layout(
-    names={
-        "token_embedding": "bert.embeddings.word_embeddings",
-        "segment_embedding": "bert.embeddings.token_type_embeddings",
-        "encoder.positions": "bert.embeddings.position_embeddings",
-        "encoder.embedding_norm": "bert.embeddings.LayerNorm",
-        "encoder.blocks.#.attention.W_q": linear("bert.encoder.layer.#.attention.self.query"),
-        "encoder.blocks.#.attention.W_k": linear("bert.encoder.layer.#.attention.self.key"),
-        "encoder.blocks.#.attention.W_v": linear("bert.encoder.layer.#.attention.self.value"),
-        "encoder.blocks.#.attention.W_o": linear("bert.encoder.layer.#.attention.output.dense"),
-        "encoder.blocks.#.norm_attention": "bert.encoder.layer.#.attention.output.LayerNorm",
-        "encoder.blocks.#.feedforward.W_up": linear("bert.encoder.layer.#.intermediate.dense"),
-        "encoder.blocks.#.feedforward.W_down": linear("bert.encoder.layer.#.output.dense"),
-        "encoder.blocks.#.norm_feedforward": "bert.encoder.layer.#.output.LayerNorm",
-        "pooler.linear": linear("bert.pooler.dense"),
-        "unembedding.transform": linear("cls.predictions.transform.dense"),
-        "unembedding.norm": "cls.predictions.transform.LayerNorm",
-        "unembedding": "cls.predictions",
-    },
-    prefix="bert.",
-    copies={
-        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-        "cls.predictions.decoder.bias": "cls.predictions.bias",
-    },
-    ignored=r"embeddings\.position_ids$|^cls\.seq_relationship\.",
-)
-
-# The first T5 files contain a table of positions in cross-attention that was never used.
-T5 = Layout(
-    names={
-        "token_embedding": "shared",
-        "encoder.positions": "encoder.block.0.layer.0.SelfAttention.relative_attention_bias",
-        "encoder.blocks.#.norm_attention": "encoder.block.#.layer.0.layer_norm",
-        "encoder.blocks.#.attention.W_q": linear("encoder.block.#.layer.0.SelfAttention.q"),
-        "encoder.blocks.#.attention.W_k": linear("encoder.block.#.layer.0.SelfAttention.k"),
-        "encoder.blocks.#.attention.W_v": linear("encoder.block.#.layer.0.SelfAttention.v"),
-        "encoder.blocks.#.attention.W_o": linear("encoder.block.#.layer.0.SelfAttention.o"),
-        "encoder.blocks.#.norm_feedforward": "encoder.block.#.layer.1.layer_norm",
-        "encoder.blocks.#.feedforward.W_up": linear("encoder.block.#.layer.1.DenseReluDense.wi"),
-        "encoder.blocks.#.feedforward.W_down": linear("encoder.block.#.layer.1.DenseReluDense.wo"),
-        "encoder.norm": "encoder.final_layer_norm",
-        "decoder.positions": "decoder.block.0.layer.0.SelfAttention.relative_attention_bias",
-        "decoder.blocks.#.norm_attention": "decoder.block.#.layer.0.layer_norm",
-        "decoder.blocks.#.attention.W_q": linear("decoder.block.#.layer.0.SelfAttention.q"),
-        "decoder.blocks.#.attention.W_k": linear("decoder.block.#.layer.0.SelfAttention.k"),
-        "decoder.blocks.#.attention.W_v": linear("decoder.block.#.layer.0.SelfAttention.v"),
-        "decoder.blocks.#.attention.W_o": linear("decoder.block.#.layer.0.SelfAttention.o"),
-        "decoder.blocks.#.norm_cross_attention": "decoder.block.#.layer.1.layer_norm",
-        "decoder.blocks.#.cross_attention.W_q": linear("decoder.block.#.layer.1.EncDecAttention.q"),
-        "decoder.blocks.#.cross_attention.W_k": linear("decoder.block.#.layer.1.EncDecAttention.k"),
-        "decoder.blocks.#.cross_attention.W_v": linear("decoder.block.#.layer.1.EncDecAttention.v"),
-        "decoder.blocks.#.cross_attention.W_o": linear("decoder.block.#.layer.1.EncDecAttention.o"),
-        "decoder.blocks.#.norm_feedforward": "decoder.block.#.layer.2.layer_norm",
-        "decoder.blocks.#.feedforward.W_up": linear("decoder.block.#.layer.2.DenseReluDense.wi"),
-        "decoder.blocks.#.feedforward.W_down": linear("decoder.block.#.layer.2.DenseReluDense.wo"),
-        "decoder.norm": "decoder.final_layer_norm",
-        "unembedding": linear("lm_head"),
-    },
-    copies={
-        "encoder.embed_tokens.weight": "shared.weight",
-        "decoder.embed_tokens.weight": "shared.weight",
-        "lm_head.weight": "shared.weight",
-    },
-    ignored=r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",
-)
-
-# Version 1.1 has a gate: wi_0 goes through the activation, and wi_1 multiplies the result.
-T5_GATED = Layout(
-    names=T5.names
-    | {
-        "encoder.blocks.#.feedforward.W_gate": linear("encoder.block.#.layer.1.DenseReluDense.wi_0"),
-        "encoder.blocks.#.feedforward.W_up": linear("encoder.block.#.layer.1.DenseReluDense.wi_1"),
-        "decoder.blocks.#.feedforward.W_gate": linear("decoder.block.#.layer.2.DenseReluDense.wi_0"),
-        "decoder.blocks.#.feedforward.W_up": linear("decoder.block.#.layer.2.DenseReluDense.wi_1"),
-    },
-    copies=T5.copies,
-    ignored=T5.ignored,
-)
-
-# LLaMA, Mistral, Qwen2 and Qwen3. Older files contain the frequencies of the rotary positions among the
-# weights.
-LLAMA = Layout(
-    names={
-        "token_embedding": "model.embed_tokens",
-        "decoder.blocks.#.norm_attention": "model.layers.#.input_layernorm",
-        "decoder.blocks.#.attention.W_q": linear("model.layers.#.self_attn.q_proj"),
-        "decoder.blocks.#.attention.W_k": linear("model.layers.#.self_attn.k_proj"),
-        "decoder.blocks.#.attention.W_v": linear("model.layers.#.self_attn.v_proj"),
-        "decoder.blocks.#.attention.W_o": linear("model.layers.#.self_attn.o_proj"),
-        "decoder.blocks.#.attention.norm_q": "model.layers.#.self_attn.q_norm",
-        "decoder.blocks.#.attention.norm_k": "model.layers.#.self_attn.k_norm",
-        "decoder.blocks.#.norm_feedforward": "model.layers.#.post_attention_layernorm",
-        "decoder.blocks.#.feedforward.W_gate": linear("model.layers.#.mlp.gate_proj"),
-        "decoder.blocks.#.feedforward.W_up": linear("model.layers.#.mlp.up_proj"),
-        "decoder.blocks.#.feedforward.W_down": linear("model.layers.#.mlp.down_proj"),
-        "decoder.norm": "model.norm",
-        "unembedding": linear("lm_head"),
-    },
-    prefix="model.",
-    copies={"lm_head.weight": "model.embed_tokens.weight"},
-    ignored=r"\brotary_emb\.inv_freq$",
-)
-
+from glassformer.huggingface.families import FORMATS, family_of
+from glassformer.huggingface.families.format import Layout, Place, Shape
 
 # Where each size shows: in which of our weights (# is the block of a stack) and along which axis
 SEEN = {
@@ -269,12 +99,8 @@ def state_to_hf(config: ModelConfig, state: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _layout(config: ModelConfig) -> Layout:
-    match config.family:
-        case "encoder":
-            return BERT
-        case "encoder-decoder":
-            return T5_GATED if config.gated else T5
-    return LLAMA if config.positions == "rope" else GPT2
+    layout = FORMATS[family_of(config)].layout
+    return replace(layout, names={**layout.names, **layout.gated}) if config.gated else layout
 
 
 def _place(layout: Layout, ours: str) -> Place:

@@ -11,7 +11,7 @@ import pytest
 from glassformer.chapters.ch13.config_reader import LONGEST, RUN, ConfigReader, examples, tables, written
 from glassformer.config import FAMILIES
 from glassformer.huggingface import config_from_hf, config_to_hf, unknown_keys
-from glassformer.huggingface.configs import FORMATS
+from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.keys import WITHOUT_TYPE
 from glassformer.inside import cache_bytes
 from glassformer.published import PUBLISHED, published

@@ -8,18 +8,12 @@ from traitlets import Dict, Enum, List, TraitError, Unicode, default, validate
 
 from glassformer.config import ROPE_BASE, ModelConfig
 from glassformer.huggingface import config_from_hf, config_to_hf, unknown_keys
-from glassformer.huggingface.configs import (
-    ARCHITECTURES,
-    COMMON,
-    FLOATS,
-    FORMATS,
-    NEEDED,
-    SCALES,
-    SCALINGS,
-    WHOLE_LAYERS,
-    WINDOW,
-)
-from glassformer.huggingface.keys import ROPE_KEYS, RULES, WITHOUT_TYPE
+from glassformer.huggingface.configs import COMMON, FLOATS
+from glassformer.huggingface.families import FORMATS
+from glassformer.huggingface.families.format import NEEDED
+from glassformer.huggingface.families.llama import WHOLE_LAYERS, WINDOW
+from glassformer.huggingface.families.rope import SCALINGS
+from glassformer.huggingface.keys import ROPE_KEYS, RULES, SCALES, WITHOUT_TYPE
 from glassformer.parameters import LETTERS
 from glassformer.published import PUBLISHED, published
 from glassformer.widgets.engine.counting import DEPENDS, LIMITS, formulas
@@ -54,7 +48,7 @@ def examples() -> list[tuple[str, str, str]]:
 
 
 def tables() -> dict[str, Any]:
-    """Returns the tables of `huggingface.configs` for the view's JavaScript."""
+    """Returns the tables of `huggingface` for the view's JavaScript."""
     return {
         "formats": {
             kind: {
@@ -68,7 +62,7 @@ def tables() -> dict[str, Any]:
             }
             for kind, form in FORMATS.items()
         },
-        "architectures": ARCHITECTURES,
+        "architectures": {kind: form.architectures for kind, form in FORMATS.items()},
         "common": COMMON,
         "rules": RULES,
         "ropeKeys": ROPE_KEYS,
@@ -90,7 +84,7 @@ def tables() -> dict[str, Any]:
 class ConfigReader(View, module="config_reader"):
     """Explains a config.json: what each field means, how many parameters result, and whether our code supports it.
 
-    Everything is computed on the page, with the tables of `huggingface.configs` and the formulas of
+    Everything is computed on the page, with the tables of `huggingface` and the formulas of
     `ModelConfig.parameter_count`; pasted text is not sent anywhere.
 
     Derived in chapter 13.
