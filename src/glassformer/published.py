@@ -8,7 +8,7 @@ import difflib
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.config import ROPE_BASE, ModelConfig
+from glassformer.config import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -56,44 +56,34 @@ LLAMA_LIKE = {
     "positions": "rope", "norm": "rmsnorm", "attention_bias": "none", "feedforward": "swiglu",
     "feedforward_bias": False, "head": "untied",
 }  # fmt: skip
+QWEN2_LIKE = LLAMA_LIKE | {"rope_base": 1_000_000.0, "norm_eps": 1e-6, "attention_bias": "qkv"}
+QWEN3_LIKE = LLAMA_LIKE | {"rope_base": 1_000_000.0, "norm_eps": 1e-6, "qk_norm": True}
 
 
-def _like(family: dict[str, Any], *sizes: int, **others: Any) -> ModelConfig:
-    """Returns the configuration of a member of a family, from its sizes in the order of `SIZES`."""
+def _model(
+    n_parameters: int, source: str, family: dict[str, Any], *sizes: int, note: str = "", **others: Any
+) -> Published:
+    """Returns the entry of a member of a family, with its sizes in the order of `SIZES`, as far as they are its own."""
     named: dict[str, Any] = dict(zip(SIZES, sizes, strict=False))
-    return ModelConfig(**family | named | others)
+    return Published(ModelConfig(**family | named | others), source, n_parameters, note)
 
 
-def _gpt2(*sizes: int) -> ModelConfig:
-    return _like(GPT2_LIKE, *sizes)
-
-
-def _bert(*sizes: int) -> ModelConfig:
-    return _like(BERT_LIKE, *sizes)
-
-
-def _t5(*sizes: int) -> ModelConfig:
-    return _like(T5_LIKE, *sizes, head_scale=sizes[0] ** -0.5)
-
-
-def _llama(
-    vocab_size: int,
-    context_length: int,
-    *sizes: int,
-    n_kv_heads: int | None = None,
-    rope_base: float = ROPE_BASE,
-) -> ModelConfig:
-    return _like(LLAMA_LIKE, *sizes, vocab_size, context_length, n_kv_heads=n_kv_heads, rope_base=rope_base)
-
-
-GPT2 = "Radford et al. 2019, Language Models are Unsupervised Multitask Learners, table 2; "
-GPT3 = "Brown et al. 2020, Language Models are Few-Shot Learners, table 2.1"
-BERT = "Devlin et al. 2019, BERT, section 3; "
-T5 = "Raffel et al. 2020, Exploring the Limits of Transfer Learning, section 3.7; "
-LLAMA_2 = "Touvron et al. 2023, Llama 2, section 2.2; "
-QWEN2_5 = "Qwen Team 2024, Qwen2.5 Technical Report, section 2; "
-QWEN3 = "Qwen Team 2025, Qwen3 Technical Report, section 2; "
 HUB = "https://huggingface.co/"
+GPT2 = f"Radford et al. 2019, Language Models are Unsupervised Multitask Learners, table 2; {HUB}openai-community/"
+GPT3 = "Brown et al. 2020, Language Models are Few-Shot Learners, table 2.1"
+BERT = f"Devlin et al. 2019, BERT, section 3; {HUB}google-bert/"
+T5 = f"Raffel et al. 2020, Exploring the Limits of Transfer Learning, section 3.7; {HUB}google-t5/"
+T5_V1_1 = f"Shazeer 2020, GLU Variants Improve Transformer; {HUB}google/"
+LLAMA_2 = f"Touvron et al. 2023, Llama 2, section 2.2; {HUB}meta-llama/"
+LLAMA_3 = f"Grattafiori et al. 2024, The Llama 3 Herd of Models, table 3; {HUB}meta-llama/"
+LLAMA_3_2 = f"Meta 2024, Llama 3.2 model card; {HUB}meta-llama/"
+MISTRAL = f"Jiang et al. 2023, Mistral 7B, table 1; {HUB}mistralai/"
+QWEN2_5 = f"Qwen Team 2024, Qwen2.5 Technical Report, section 2; {HUB}Qwen/"
+QWEN3 = f"Qwen Team 2025, Qwen3 Technical Report, section 2; {HUB}Qwen/"
+SMOLLM2 = f"Allal et al. 2025, SmolLM2; {HUB}HuggingFaceTB/"
+TINYLLAMA = f"Zhang et al. 2024, TinyLlama, section 2; {HUB}TinyLlama/"
+BLOOM = f"Le Scao et al. 2022, BLOOM, section 3.2; {HUB}bigscience/"
+STARCODER = f"Li et al. 2023, StarCoder, section 5; {HUB}bigcode/"
 
 GPT2_NOTE = "The paper's table says {}: its counts were mistaken, as the authors' repository says."
 BERT_NOTE = "With the pooler, without the heads of pre-training. The paper says {}."
@@ -106,181 +96,124 @@ QWEN2_5_NOTE = "The vocabulary is padded: the tokenizer uses the first 151,665 r
 
 PUBLISHED: dict[str, Published] = {
     # GPT: decoders with learned positions
-    "gpt2": Published(
-        _gpt2(768, 12, 12), GPT2 + HUB + "openai-community/gpt2", 124_439_808, GPT2_NOTE.format("117M")
+    "gpt2": _model(124_439_808, f"{GPT2}gpt2", GPT2_LIKE, 768, 12, 12, note=GPT2_NOTE.format("117M")),
+    "gpt2-medium": _model(
+        354_823_168, f"{GPT2}gpt2-medium", GPT2_LIKE, 1024, 24, 16, note=GPT2_NOTE.format("345M")
     ),
-    "gpt2-medium": Published(
-        _gpt2(1024, 24, 16),
-        GPT2 + HUB + "openai-community/gpt2-medium",
-        354_823_168,
-        GPT2_NOTE.format("345M"),
+    "gpt2-large": _model(
+        774_030_080, f"{GPT2}gpt2-large", GPT2_LIKE, 1280, 36, 20, note=GPT2_NOTE.format("762M")
     ),
-    "gpt2-large": Published(
-        _gpt2(1280, 36, 20), GPT2 + HUB + "openai-community/gpt2-large", 774_030_080, GPT2_NOTE.format("762M")
+    "gpt2-xl": _model(
+        1_557_611_200, f"{GPT2}gpt2-xl", GPT2_LIKE, 1600, 48, 25, note=GPT2_NOTE.format("1542M")
     ),
-    "gpt2-xl": Published(
-        _gpt2(1600, 48, 25), GPT2 + HUB + "openai-community/gpt2-xl", 1_557_611_200, GPT2_NOTE.format("1542M")
-    ),
-    "gpt3": Published(
-        _gpt2(12_288, 96, 96).replace(context_length=2048),
-        GPT3,
-        174_604_259_328,
-        "The weights are not public; this is GPT-2's architecture at the paper's sizes, and its 174,600M agree. "
+    "gpt3": _model(
+        174_604_259_328, GPT3, GPT2_LIKE, 12_288, 96, 96, context_length=2048,
+        note="The weights are not public; this is GPT-2's architecture at the paper's sizes, and its 174,600M agree. "
         "You may also meet 175,181,291,520. That count includes only the matrices, without biases, norms or "
         "positions, but with an output matrix of its own. Half of GPT-3's layers attend sparsely, which changes "
         "no count.",
     ),
     # BERT: encoders, post-norm
-    "bert-base": Published(
-        _bert(768, 12, 12),
-        BERT + HUB + "google-bert/bert-base-uncased",
-        109_482_240,
-        BERT_NOTE.format("110M"),
+    "bert-base": _model(
+        109_482_240, f"{BERT}bert-base-uncased", BERT_LIKE, 768, 12, 12, note=BERT_NOTE.format("110M")
     ),
-    "bert-large": Published(
-        _bert(1024, 24, 16),
-        BERT + HUB + "google-bert/bert-large-uncased",
-        335_141_888,
-        BERT_NOTE.format("340M"),
+    "bert-large": _model(
+        335_141_888, f"{BERT}bert-large-uncased", BERT_LIKE, 1024, 24, 16, note=BERT_NOTE.format("340M")
     ),
     # T5: encoder–decoders with relative positions
-    "t5-small": Published(_t5(512, 6, 8, 2048), T5 + HUB + "google-t5/t5-small", 60_506_624, T5_NOTE),
-    "t5-base": Published(_t5(768, 12, 12, 3072), T5 + HUB + "google-t5/t5-base", 222_903_552, T5_NOTE),
-    "t5-large": Published(_t5(1024, 24, 16, 4096), T5 + HUB + "google-t5/t5-large", 737_668_096, T5_NOTE),
-    "t5-v1.1-base": Published(
-        _t5(768, 12, 12, 2048).replace(feedforward="geglu_tanh", head="untied", head_scale=1.0),
-        "Shazeer 2020, GLU Variants Improve Transformer; " + HUB + "google/t5-v1_1-base",
-        247_577_856,
-        "Flan-T5 base has the same architecture.",
+    "t5-small": _model(
+        60_506_624, f"{T5}t5-small", T5_LIKE, 512, 6, 8, 2048, head_scale=512**-0.5, note=T5_NOTE
+    ),
+    "t5-base": _model(
+        222_903_552, f"{T5}t5-base", T5_LIKE, 768, 12, 12, 3072, head_scale=768**-0.5, note=T5_NOTE
+    ),
+    "t5-large": _model(
+        737_668_096, f"{T5}t5-large", T5_LIKE, 1024, 24, 16, 4096, head_scale=1024**-0.5, note=T5_NOTE
+    ),
+    "t5-v1.1-base": _model(
+        247_577_856, f"{T5_V1_1}t5-v1_1-base", T5_LIKE, 768, 12, 12, 2048, feedforward="geglu_tanh",
+        head="untied", note="Flan-T5 base has the same architecture.",
     ),
     # LLaMA and its successors: decoders with rotary positions, RMSNorm and a gated feed-forward
-    "llama-2-7b": Published(
-        _llama(32_000, 4096, 4096, 32, 32, 11_008),
-        LLAMA_2 + HUB + "meta-llama/Llama-2-7b-hf",
-        6_738_415_616,
-        LLAMA_2_NOTE,
+    "llama-2-7b": _model(
+        6_738_415_616, f"{LLAMA_2}Llama-2-7b-hf", LLAMA_LIKE, 4096, 32, 32, 11_008, 32_000, 4096,
+        note=LLAMA_2_NOTE,
     ),
-    "llama-2-13b": Published(
-        _llama(32_000, 4096, 5120, 40, 40, 13_824),
-        LLAMA_2 + HUB + "meta-llama/Llama-2-13b-hf",
-        13_015_864_320,
-        LLAMA_2_NOTE,
+    "llama-2-13b": _model(
+        13_015_864_320, f"{LLAMA_2}Llama-2-13b-hf", LLAMA_LIKE, 5120, 40, 40, 13_824, 32_000, 4096,
+        note=LLAMA_2_NOTE,
     ),
-    "llama-2-70b": Published(
-        _llama(32_000, 4096, 8192, 80, 64, 28_672, n_kv_heads=8),
-        LLAMA_2 + HUB + "meta-llama/Llama-2-70b-hf",
-        68_976_648_192,
-        LLAMA_2_NOTE,
+    "llama-2-70b": _model(
+        68_976_648_192, f"{LLAMA_2}Llama-2-70b-hf", LLAMA_LIKE, 8192, 80, 64, 28_672, 32_000, 4096,
+        n_kv_heads=8, note=LLAMA_2_NOTE,
     ),
-    "llama-3-8b": Published(
-        _llama(128_256, 8192, 4096, 32, 32, 14_336, n_kv_heads=8, rope_base=500_000.0),
-        "Grattafiori et al. 2024, The Llama 3 Herd of Models, table 3; " + HUB + "meta-llama/Meta-Llama-3-8B",
-        8_030_261_248,
+    "llama-3-8b": _model(
+        8_030_261_248, f"{LLAMA_3}Meta-Llama-3-8B", LLAMA_LIKE, 4096, 32, 32, 14_336, 128_256, 8192,
+        n_kv_heads=8, rope_base=500_000.0,
     ),
-    "llama-3.2-1b": Published(
-        _llama(128_256, 131_072, 2048, 16, 32, 8192, n_kv_heads=8, rope_base=500_000.0).replace(
-            rope_scaling="llama3", rope_interpolation=32.0, rope_original_context=8192, head="tied"
-        ),
-        "Meta 2024, Llama 3.2 model card; " + HUB + "meta-llama/Llama-3.2-1B",
-        1_235_814_400,
-        "Positions stretched from 8,192 to 131,072, as in Llama 3.1 and 3.3.",
+    "llama-3.2-1b": _model(
+        1_235_814_400, f"{LLAMA_3_2}Llama-3.2-1B", LLAMA_LIKE, 2048, 16, 32, 8192, 128_256, 131_072,
+        n_kv_heads=8, rope_base=500_000.0, rope_scaling="llama3", rope_interpolation=32.0,
+        rope_original_context=8192, head="tied",
+        note="Positions stretched from 8,192 to 131,072, as in Llama 3.1 and 3.3.",
     ),
-    "mistral-7b-v0.1": Published(
-        _llama(32_000, 32_768, 4096, 32, 32, 14_336, n_kv_heads=8).replace(sliding_window=4096),
-        "Jiang et al. 2023, Mistral 7B, table 1; " + HUB + "mistralai/Mistral-7B-v0.1",
-        7_241_732_096,
-        "In each layer, a position sees itself and the 4,095 positions before it.",
+    "mistral-7b-v0.1": _model(
+        7_241_732_096, f"{MISTRAL}Mistral-7B-v0.1", LLAMA_LIKE, 4096, 32, 32, 14_336, 32_000, 32_768,
+        n_kv_heads=8, sliding_window=4096,
+        note="In each layer, a position sees itself and the 4,095 positions before it.",
     ),
-    "mistral-7b": Published(
-        _llama(32_768, 32_768, 4096, 32, 32, 14_336, n_kv_heads=8, rope_base=1_000_000.0),
-        "Jiang et al. 2023, Mistral 7B, table 1; " + HUB + "mistralai/Mistral-7B-v0.3",
-        7_248_023_552,
-        "Version 0.3. It has no sliding window, which version 0.1 has, a larger vocabulary and a larger base.",
+    "mistral-7b": _model(
+        7_248_023_552, f"{MISTRAL}Mistral-7B-v0.3", LLAMA_LIKE, 4096, 32, 32, 14_336, 32_768, 32_768,
+        n_kv_heads=8, rope_base=1_000_000.0,
+        note="Version 0.3. It has no sliding window, which version 0.1 has, a larger vocabulary and a larger base.",
     ),
-    "qwen2.5-0.5b": Published(
-        _llama(151_936, 32_768, 896, 24, 14, 4864, n_kv_heads=2, rope_base=1_000_000.0).replace(
-            norm_eps=1e-6, attention_bias="qkv", head="tied"
-        ),
-        QWEN2_5 + HUB + "Qwen/Qwen2.5-0.5B",
-        494_032_768,
-        QWEN2_5_NOTE,
+    "qwen2.5-0.5b": _model(
+        494_032_768, f"{QWEN2_5}Qwen2.5-0.5B", QWEN2_LIKE, 896, 24, 14, 4864, 151_936, 32_768, n_kv_heads=2,
+        head="tied", note=QWEN2_5_NOTE,
     ),
-    "qwen2.5-7b": Published(
-        _llama(152_064, 131_072, 3584, 28, 28, 18_944, n_kv_heads=4, rope_base=1_000_000.0).replace(
-            norm_eps=1e-6, attention_bias="qkv"
-        ),
-        QWEN2_5 + HUB + "Qwen/Qwen2.5-7B",
-        7_615_616_512,
-        QWEN2_5_NOTE,
+    "qwen2.5-7b": _model(
+        7_615_616_512, f"{QWEN2_5}Qwen2.5-7B", QWEN2_LIKE, 3584, 28, 28, 18_944, 152_064, 131_072,
+        n_kv_heads=4, note=QWEN2_5_NOTE,
     ),
-    "qwen3-0.6b": Published(
-        _llama(151_936, 40_960, 1024, 28, 16, 3072, n_kv_heads=8, rope_base=1_000_000.0).replace(
-            d_head=128, norm_eps=1e-6, qk_norm=True, head="tied"
-        ),
-        QWEN3 + HUB + "Qwen/Qwen3-0.6B",
-        596_049_920,
-        "16 heads of 128 are 2048 wide, twice d_model.",
+    "qwen3-0.6b": _model(
+        596_049_920, f"{QWEN3}Qwen3-0.6B", QWEN3_LIKE, 1024, 28, 16, 3072, 151_936, 40_960, n_kv_heads=8,
+        d_head=128, head="tied", note="16 heads of 128 are 2048 wide, twice d_model.",
     ),
-    "qwen3-8b": Published(
-        _llama(151_936, 40_960, 4096, 36, 32, 12_288, n_kv_heads=8, rope_base=1_000_000.0).replace(
-            norm_eps=1e-6, qk_norm=True
-        ),
-        QWEN3 + HUB + "Qwen/Qwen3-8B",
-        8_190_735_360,
+    "qwen3-8b": _model(
+        8_190_735_360, f"{QWEN3}Qwen3-8B", QWEN3_LIKE, 4096, 36, 32, 12_288, 151_936, 40_960, n_kv_heads=8
     ),
-    "smollm2-135m": Published(
-        _llama(49_152, 8192, 576, 30, 9, 1536, n_kv_heads=3, rope_base=100_000.0).replace(head="tied"),
-        "Allal et al. 2025, SmolLM2; " + HUB + "HuggingFaceTB/SmolLM2-135M",
-        134_515_008,
+    "smollm2-135m": _model(
+        134_515_008, f"{SMOLLM2}SmolLM2-135M", LLAMA_LIKE, 576, 30, 9, 1536, 49_152, 8192, n_kv_heads=3,
+        rope_base=100_000.0, head="tied",
     ),
-    "tinyllama-1.1b": Published(
-        _llama(32_000, 2048, 2048, 22, 32, 5632, n_kv_heads=4),
-        "Zhang et al. 2024, TinyLlama, section 2; " + HUB + "TinyLlama/TinyLlama_v1.1",
-        1_100_048_384,
+    "tinyllama-1.1b": _model(
+        1_100_048_384, f"{TINYLLAMA}TinyLlama_v1.1", LLAMA_LIKE, 2048, 22, 32, 5632, 32_000, 2048,
+        n_kv_heads=4,
     ),
-    # Decoders that differ in one choice
-    "bloom-560m": Published(
-        ModelConfig(
-            vocab_size=250_880,
-            context_length=2048,
-            d_model=1024,
-            n_layers=24,
-            n_heads=16,
-            positions="alibi",
-            embedding_norm=True,
-        ),
-        "Le Scao et al. 2022, BLOOM, section 3.2; " + HUB + "bigscience/bloom-560m",
-        559_214_592,
-        "ALiBi, and a norm after the embeddings. 46 % of the parameters are its vocabulary of 46 languages.",
+    # Decoders that differ from GPT-2 in a choice or two
+    "bloom-560m": _model(
+        559_214_592, f"{BLOOM}bloom-560m", GPT2_LIKE, 1024, 24, 16, vocab_size=250_880, context_length=2048,
+        positions="alibi", embedding_norm=True,
+        note="ALiBi, and a norm after the embeddings. 46 % of the parameters are its vocabulary of 46 languages.",
     ),
-    "starcoderbase-1b": Published(
-        ModelConfig(
-            vocab_size=49_152, context_length=8192, d_model=2048, n_layers=24, n_heads=16, n_kv_heads=1
-        ),
-        "Li et al. 2023, StarCoder, section 5; " + HUB + "bigcode/starcoderbase-1b",
-        1_137_207_296,
-        "Multi-query attention: one head of keys and values for all 16 that ask.",
+    "starcoderbase-1b": _model(
+        1_137_207_296, f"{STARCODER}starcoderbase-1b", GPT2_LIKE, 2048, 24, 16, vocab_size=49_152,
+        context_length=8192, n_kv_heads=1,
+        note="Multi-query attention: one head of keys and values for all 16 that ask.",
     ),
-}
+}  # fmt: skip
 
 
 # The small models that readers of the book build
 
 
-def _teaching(*, d_model: int = 4, n_layers: int = 2, context_length: int = 64) -> ModelConfig:
-    return ModelConfig(
-        vocab_size=4,
-        context_length=context_length,
-        d_model=d_model,
-        n_layers=n_layers,
-        n_heads=2,
-        attention_bias="none",
-    )
-
+TEACHING_LIKE = {"vocab_size": 4, "context_length": 64, "n_heads": 2, "attention_bias": "none"}
 
 TEACHING: dict[str, Published] = {
-    "teaching-736": Published(_teaching(), "Chapter 08", 736, "16 + 256 + 456 + 8 parameters."),
-    "teaching-2240": Published(_teaching(d_model=8), "Chapter 08", 2_240, "Twice as wide."),
-    "teaching-1192": Published(_teaching(n_layers=4), "Chapter 08", 1_192, "Twice as deep."),
-    "teaching-512": Published(_teaching(context_length=8), "Chapter 08", 512, "An eighth of the context."),
+    "teaching-736": _model(736, "Chapter 08", TEACHING_LIKE, 4, 2, note="16 + 256 + 456 + 8 parameters."),
+    "teaching-2240": _model(2_240, "Chapter 08", TEACHING_LIKE, 8, 2, note="Twice as wide."),
+    "teaching-1192": _model(1_192, "Chapter 08", TEACHING_LIKE, 4, 4, note="Twice as deep."),
+    "teaching-512": _model(
+        512, "Chapter 08", TEACHING_LIKE, 4, 2, context_length=8, note="An eighth of the context."
+    ),
 }
