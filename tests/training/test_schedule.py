@@ -2,7 +2,7 @@
 
 import json
 import math
-import tomllib
+from dataclasses import asdict
 
 import pytest
 
@@ -25,14 +25,8 @@ ODD = TrainingConfig(
 )
 
 
-def test_files():
-    assert TrainingConfig.from_json(ODD.to_json()) == ODD
-    assert TrainingConfig.from_toml(ODD.to_toml()) == ODD
-    assert TrainingConfig.from_toml("steps = 3\nbatch_size = 2\n") == TrainingConfig(steps=3, batch_size=2)
-    given = tomllib.loads(ODD.to_toml())
-    assert given["betas"] == [0.8, 0.9]
-    assert "head_rate" not in given
-    assert json.loads(ODD.to_json())["head_rate"] is None
+def test_files_have_no_tuples():
+    assert TrainingConfig.from_fields(json.loads(json.dumps(asdict(ODD)))) == ODD
 
 
 def test_replace_and_differences():
@@ -117,26 +111,19 @@ def test_bad_values(case, as_readers_run_it):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("given", "message"),
     [
-        ("steps = ", "text is not TOML"),
-        ("steps = 1", "TrainingConfig needs the field 'batch_size'"),
+        ({"steps": 1}, "TrainingConfig needs the field 'batch_size'"),
         (
-            "steps = 1\nbatch_size = 1\nwarm_up = 3",
+            {"steps": 1, "batch_size": 1, "warm_up": 3},
             "TrainingConfig has no field 'warm_up'; did you mean 'warmup'?",
         ),
         (
-            "steps = 1\nbatch_size = 1\nzzz = 3",
+            {"steps": 1, "batch_size": 1, "zzz": 3},
             "TrainingConfig has no field 'zzz'; the fields are steps, batch_size",
         ),
     ],
 )
-def test_bad_files(text, message):
+def test_bad_fields(given, message):
     with pytest.raises(ValueError, match=message):
-        TrainingConfig.from_toml(text)
-
-
-@pytest.mark.parametrize(("text", "message"), [("{", "text is not JSON"), ("[1]", "must be a JSON object")])
-def test_bad_json(text, message):
-    with pytest.raises(ValueError, match=message):
-        TrainingConfig.from_json(text)
+        TrainingConfig.from_fields(given)

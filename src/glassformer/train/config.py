@@ -1,11 +1,9 @@
 """Describes how a model is trained, as named choices. With `ModelConfig`, it describes a whole run."""
 
-import json
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
 from glassformer import _checks as checks
-from glassformer.untrusted_files import json_object, toml_tables
 
 TRAINING_CHOICES = {
     "optimizer": ("adamw", "muon"),
@@ -138,38 +136,6 @@ class TrainingConfig:
             for f in fields(self)
             if f.name not in MAY_CHANGE and getattr(self, f.name) != getattr(other, f.name)
         ]
-
-    # Files
-
-    def to_json(self) -> str:
-        """Returns every field in order."""
-        return json.dumps(asdict(self), indent=2)
-
-    def to_toml(self) -> str:
-        """Returns every field in order, one per line; fields that are None are left out, because TOML has no None."""
-        # For numbers, booleans, strings and lists of them, TOML uses the same notation as JSON.
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
-
-    @classmethod
-    def from_json(cls, text: str) -> "TrainingConfig":
-        """Returns the config that `to_json` wrote; fields that have a default may be missing.
-
-        Raises:
-            ValueError: `text` is not a JSON object, or a field is unknown, missing or breaks a rule.
-            TypeError: a field holds the wrong kind of thing.
-        """
-        return cls.from_fields(json_object(text, "text"))
-
-    @classmethod
-    def from_toml(cls, text: str) -> "TrainingConfig":
-        """Returns the config that `to_toml` wrote; fields that have a default may be missing.
-
-        Raises:
-            ValueError: `text` is not TOML, or a field is unknown, missing or breaks a rule.
-            TypeError: a field holds the wrong kind of thing.
-        """
-        return cls.from_fields(toml_tables(text, "text"))
 
     @classmethod
     def from_fields(cls, given: dict[str, Any]) -> "TrainingConfig":
