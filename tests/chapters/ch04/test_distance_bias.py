@@ -97,29 +97,30 @@ def test_default_state_makes_the_point(mount):
     )
 
 
-@pytest.mark.parametrize(
-    ("query", "key", "line"),
-    [
-        (5, 5, "key 5 is at the query’s own position. The bias is 0."),
-        (5, 9, "key 9 is 4 positions after query 5, so the causal mask hides it."),
-        (5, 6, "key 6 is 1 position after query 5, so the causal mask hides it."),
-        (
-            5,
-            4,
-            "key 4 is 1 position before query 5. The bias of −0.25 multiplies e^score by 0.78, "
-            "before softmax divides by the sum.",
-        ),
-        (
-            31,
-            0,
-            "key 0 is 31 positions before query 31. The bias of −7.75 multiplies e^score by 4.3e−4, "
-            "before softmax divides by the sum.",
-        ),
-    ],
-)
-def test_what_alibi_says_of_a_cell(mount, query, key, line):
-    w = mount(DistanceBias(head=1, query=query, key=key))
-    assert w.says == f"Head 1 (of heads 0 to 7), slope 1/4: {line}"
+CELLS = [
+    (5, 5, "key 5 is at the query’s own position. The bias is 0."),
+    (5, 9, "key 9 is 4 positions after query 5, so the causal mask hides it."),
+    (5, 6, "key 6 is 1 position after query 5, so the causal mask hides it."),
+    (
+        5,
+        4,
+        "key 4 is 1 position before query 5. The bias of −0.25 multiplies e^score by 0.78, "
+        "before softmax divides by the sum.",
+    ),
+    (
+        31,
+        0,
+        "key 0 is 31 positions before query 31. The bias of −7.75 multiplies e^score by 4.3e−4, "
+        "before softmax divides by the sum.",
+    ),
+]
+
+
+def test_what_alibi_says_of_a_cell(mount):
+    w = mount(DistanceBias(head=1))
+    for query, key, line in CELLS:
+        w.set(query=query, key=key)
+        assert w.says == f"Head 1 (of heads 0 to 7), slope 1/4: {line}"
 
 
 @pytest.mark.parametrize(
@@ -211,74 +212,9 @@ def test_the_pixels_lie_where_the_axes_say(mount):
 # --- T5 ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("settings", "query", "key", "line"),
-    [
-        (
-            (False, 32, 128),
-            24,
-            18,
-            "Key 18 is 6 positions before query 24, in bucket 6, which holds only distance 6. "
-            "Up to 15, every distance has its own bucket; beyond that, distances share buckets.",
-        ),
-        (
-            (False, 32, 128),
-            63,
-            40,
-            "Key 40 is 23 positions before query 63, in bucket 18, which holds distances 21 to 23. "
-            "Up to 15, every distance has its own bucket; beyond that, distances share buckets.",
-        ),
-        (
-            (False, 32, 128),
-            9,
-            9,
-            "Key 9 is at the query’s own position, in bucket 0, which holds only distance 0. "
-            "Up to 15, every distance has its own bucket; beyond that, distances share buckets.",
-        ),
-        (
-            (False, 32, 128),
-            4,
-            9,
-            "Key 9 is 5 positions after query 4. A decoder masks it, so it needs no bucket.",
-        ),
-        (
-            (True, 32, 128),
-            4,
-            9,
-            "Key 9 is 5 positions after query 4, in bucket 21, which holds only distance 5. "
-            "Up to 7, every distance has its own bucket; beyond that, distances share buckets.",
-        ),
-        (
-            (True, 32, 128),
-            9,
-            9,
-            "Key 9 is at the query’s own position, in bucket 0, which holds only distance 0. "
-            "Up to 7, every distance has its own bucket; beyond that, distances share buckets.",
-        ),
-        (
-            (True, 8, 32),
-            50,
-            0,
-            "Key 0 is 50 positions before query 50, in bucket 3, which holds all distances from 8 on. "
-            "Up to 1, every distance has its own bucket; beyond that, distances share buckets.",
-        ),
-        (
-            (True, 8, 32),
-            0,
-            50,
-            "Key 50 is 50 positions after query 0, in bucket 7, which holds all distances from 8 on. "
-            "Up to 1, every distance has its own bucket; beyond that, distances share buckets.",
-        ),
-    ],
-)
-def test_what_t5_says_of_a_cell(mount, settings, query, key, line):
-    w = mount(t5(settings, length=64, query=query, key=key))
-    assert w.says == line
-
-
 @pytest.mark.parametrize("settings", T5_SETTINGS)
 def test_every_sentence_of_t5_holds_of_the_buckets(call, settings):
-    """For every setting and distance: which distances share a bucket, and up to where each has its own."""
+    """For every setting and distance: where the key is, which distances share its bucket, and which have their own."""
     bidirectional, n_buckets, max_distance = settings
     names = {"bidirectional": bidirectional, "nBuckets": n_buckets, "maxDistance": max_distance}
     steps = call("distance_bias", "staircase", -150, 150 if bidirectional else 0, names)
@@ -286,12 +222,14 @@ def test_every_sentence_of_t5_holds_of_the_buckets(call, settings):
     asked = [[{"query": q, "key": k, "steps": steps, "bidirectional": bidirectional}] for q, k in chosen]
     reach = np.arange(1000)
     for (query, key), said in zip(chosen, call.each("distance_bias", "t5Sentence", asked), strict=True):
+        sign = 1 if key > query else -1
+        away = abs(key - query)
+        side = f"{away} position{'s' * (away > 1)} {'after' if key > query else 'before'} query {query}"
+        assert said.startswith(f"Key {key} is {side if away else 'at the query’s own position'}")
         if key > query and not bidirectional:
             assert said.endswith("A decoder masks it, so it needs no bucket.")
             continue
-        sign = 1 if key > query else -1
         buckets = bucket(sign * reach, settings)
-        away = abs(key - query)
         given, shared, rest = re.search(r", in bucket (\d+), which holds (.*?)\. (.*)$", said).groups()
         assert int(given) == buckets[away]
         mates = np.flatnonzero(buckets == buckets[away])
@@ -422,14 +360,8 @@ def test_a_tap_chooses_a_cell(mount):
     assert "key 4 is 16 positions before query 20" in w.says
 
 
-def test_python_sets_and_the_view_follows(mount):
-    w = mount(DistanceBias())
-    w.set(n_heads=2)
-    assert w.widget.head == 1
-    assert w.says.startswith("Head 1 (of heads 0 to 1), slope 1/256")
-    w.set(length=10)
-    assert (w.widget.query, w.widget.key) == (9, 9)
-    assert "key 9 is at the query’s own position" in w.says
-    w.set(method="t5", key=1)
-    assert w.says.startswith("Key 1 is 8 positions before query 9, in bucket 8, which holds only distance 8.")
-    assert w.control("Key").input_value() == "1"
+def test_in_python_too_what_is_chosen_stays_within_the_matrix():
+    w = DistanceBias()
+    w.n_heads = 2
+    w.length = 10
+    assert (w.head, w.query, w.key) == (1, 9, 9)

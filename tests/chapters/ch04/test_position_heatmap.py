@@ -40,53 +40,45 @@ def number(x, digits):
     return f"{x:.{digits}f}".replace("-", "−")
 
 
-def by_distance(w):
-    """Returns the similarity of the chosen row to the rows 0, 1, 2, … away, on both sides as far as the table goes."""
-    table, _, _ = computed(w)
-    return table[: max(w.row, w.n_positions - 1 - w.row) + 1] @ table[0] / (w.d_model / 2)
-
-
-def sentence(w):
-    similar = by_distance(w)
-    row, last = w.row, w.n_positions - 1
-
-    most = 1 + int(similar[1:].argmax())
-    rows = [str(p) for p in (row - most, row + most) if 0 <= p <= last]
-    start = f"The {'rows' if len(rows) > 1 else 'row'} most similar to row {row} "
-    start += f"{'are' if len(rows) > 1 else 'is'} {' and '.join(rows)} "
-    start += f"(similarity {number(similar[most], 3)})."
-    slowest = f"The slowest wave repeats every {round(computed(w)[2]):,} positions."
-    rising = np.flatnonzero(np.diff(similar) > 0)
-    if not len(rising):
-        return f"{start} The farther away a row is, the less similar it is, as if on a ruler. {slowest}"
-    rest = len(similar) - 1 - rising[0]
-    start += f" Up to a distance of {rising[0]}, similarity only falls. "
-    start += f"Of the {rest} step{'s' if rest > 1 else ''} beyond that, "
-    start += f"{len(rising)} rise{'' if len(rising) > 1 else 's'}"
-    pairs = [
-        (far / near, -far, far, near)
-        for far in range(2, len(similar))
-        for near in np.flatnonzero(similar[1:far] <= similar[far] - 0.001)[:1] + 1
-    ]
-    if not pairs:
-        return f"{start}, though none by as much as 0.001. {slowest}"
-    _, _, far, near = max(pairs)
-    side = -1 if row >= far else 1
-    return (
-        f"{start}: row {row + side * far}, {far} away ({number(similar[far], 3)}), looks nearer than "
-        f"row {row + side * near}, {near} away ({number(similar[near], 3)}). {slowest}"
+def assert_true(said, table, row, base):
+    """Compares each claim of a sentence with the table itself, on both sides of the row; returns what it claims."""
+    n, d = table.shape
+    similarity = table @ table[row] / (d / 2)
+    distance = np.abs(np.arange(n) - row)
+    start = rf"The rows? most similar to row {row} (?:is|are) (.*?) \(similarity (.*?)\)\. "
+    most, value = re.match(start, said).groups()
+    others = np.delete(similarity, row)
+    assert similarity[[int(p) for p in most.split(" and ")]] == pytest.approx(others.max(), abs=1e-9)
+    assert value == number(others.max(), 3)
+    assert said.endswith(f"The slowest wave repeats every {round(slowest(d, base)):,} positions.")
+    side = similarity[row:] if n - 1 - row >= row else similarity[row::-1]
+    steps = np.diff(side)
+    if "as if on a ruler" in said:
+        assert (steps < 0).all()
+        return "a ruler"
+    falls, rest, rises = map(
+        int,
+        re.search(
+            r"Up to a distance of (\d+), .* falls\. Of the (\d+) steps? beyond that, (\d+) rise", said
+        ).groups(),
     )
-
-
-@pytest.mark.parametrize("state", STATES, ids=str)
-def test_it_says_what_is_so(mount, state):
-    w = PositionHeatmap(**state)
-    view = mount(w)
-    assert view.says == sentence(w)
-    assert view.label == (
-        f"Heatmap of sinusoidal positions, {w.n_positions} positions by {w.d_model} dimensions, "
-        f"base {w.base:,.0f}. {sentence(w)}"
+    assert (steps[:falls] < 0).all()
+    assert steps[falls] > 0
+    assert ((steps > 0).sum(), len(steps) - falls) == (rises, rest)
+    deceit = re.search(
+        r"row (\d+), (\d+) away \((.*?)\), looks nearer than row (\d+), (\d+) away \((.*?)\)", said
     )
+    if not deceit:
+        assert "though none by as much as 0.001" in said
+        assert (side <= np.minimum.accumulate(side) + 0.001).all()
+        return "rises that hardly show"
+    far, near = deceit.groups()[:3], deceit.groups()[3:]
+    for p, away, shown in (far, near):
+        assert distance[int(p)] == int(away)
+        assert shown == number(similarity[int(p)], 3)
+    assert int(far[1]) > int(near[1])
+    assert float(far[2].replace("−", "-")) > float(near[2].replace("−", "-"))
+    return "a deceit"
 
 
 def test_the_chapters_question_has_the_answer_that_the_chapter_gives(mount):
@@ -108,7 +100,7 @@ GRID = [
 
 
 def test_every_sentence_holds(call):
-    """Over the ranges of all controls, each claim is compared with the table itself, on both sides of the row."""
+    """Over the ranges of all controls."""
     shapes = sorted({tuple(state.values())[:3] for state in GRID})
     tables = {shape: scratch_table(*shape) for shape in shapes}
     similar = dict(zip(shapes, call.each("maths", "similarities", shapes), strict=True))
@@ -123,53 +115,29 @@ def test_every_sentence_holds(call):
     )
     kinds = set()
     for state, said in zip(GRID, said_of, strict=True):
-        n, d, base, row = state.values()
-        similarity = tables[n, d, base] @ tables[n, d, base][row] / (d / 2)
-        distance = np.abs(np.arange(n) - row)
-        start = rf"The rows? most similar to row {row} (?:is|are) (.*?) \(similarity (.*?)\)\. "
-        most, value = re.match(start, said).groups()
-        others = np.delete(similarity, row)
-        assert similarity[[int(p) for p in most.split(" and ")]] == pytest.approx(others.max(), abs=1e-9)
-        assert value == number(others.max(), 3)
-        assert said.endswith(f"The slowest wave repeats every {round(slowest(d, base)):,} positions.")
-        side = similarity[row:] if n - 1 - row >= row else similarity[row::-1]
-        steps = np.diff(side)
-        if "as if on a ruler" in said:
-            kinds.add("a ruler")
-            assert (steps < 0).all()
-            continue
-        falls, rest, rises = map(
-            int,
-            re.search(
-                r"Up to a distance of (\d+), .* falls\. Of the (\d+) steps? beyond that, (\d+) rise", said
-            ).groups(),
-        )
-        assert (steps[:falls] < 0).all()
-        assert steps[falls] > 0
-        assert ((steps > 0).sum(), len(steps) - falls) == (rises, rest)
-        deceit = re.search(
-            r"row (\d+), (\d+) away \((.*?)\), looks nearer than row (\d+), (\d+) away \((.*?)\)", said
-        )
-        if not deceit:
-            kinds.add("rises that hardly show")
-            assert "though none by as much as 0.001" in said
-            assert (side <= np.minimum.accumulate(side) + 0.001).all()
-            continue
-        kinds.add("a deceit")
-        far, near = deceit.groups()[:3], deceit.groups()[3:]
-        for p, away, shown in (far, near):
-            assert distance[int(p)] == int(away)
-            assert shown == number(similarity[int(p)], 3)
-        assert int(far[1]) > int(near[1])
-        assert float(far[2].replace("−", "-")) > float(near[2].replace("−", "-"))
+        *shape, row = state.values()
+        kinds.add(assert_true(said, tables[tuple(shape)], row, state["base"]))
     assert kinds == {"a ruler", "rises that hardly show", "a deceit"}
 
 
+def assert_says(view, row):
+    """Compares what the view says with the table, as if this row had been chosen."""
+    w = view.widget
+    table, _, _ = computed(w)
+    assert_true(view.says, table, row, w.base)
+
+
 @pytest.mark.parametrize("state", STATES, ids=str)
-def test_the_numbers(mount, state):
+def test_sentence_tables_curve_and_bars_are_those_of_scratch(mount, state):
     w = PositionHeatmap(**state)
     table, similarity, _ = computed(w)
-    row, curve = mount(w).tables()
+    view = mount(w)
+    assert_says(view, w.row)
+    assert view.label == (
+        f"Heatmap of sinusoidal positions, {w.n_positions} positions by {w.d_model} dimensions, "
+        f"base {w.base:,.0f}. {view.says}"
+    )
+    row, curve = view.tables()
     waves = 2 * np.pi * w.base ** (np.arange(0, w.d_model, 2) / w.d_model)
     assert row[0] == ["Dimension", "Wave", "Wavelength (positions)", "Value"]
     assert [r[0] for r in row[1:]] == [str(i) for i in range(w.d_model)]
@@ -183,12 +151,6 @@ def test_the_numbers(mount, state):
     shown = [float(r[1].replace("−", "-")) for r in curve[1:]]
     np.testing.assert_allclose(shown, similarity, rtol=0, atol=0.0000501)
 
-
-@pytest.mark.parametrize("state", STATES, ids=str)
-def test_the_curve_and_the_bars(mount, state):
-    w = PositionHeatmap(**state)
-    table, similarity, _ = computed(w)
-    view = mount(w)
     points = np.array(
         re.findall(r"(-?[\d.]+) (-?[\d.]+)", view.root.locator(".gf-curve").get_attribute("d")), float
     )
@@ -257,19 +219,15 @@ def test_by_keyboard(mount):
         assert view.get(trait) == value
         view.saved()
         assert getattr(w, trait) == value
-        assert view.says == sentence(w)
+        assert_says(view, w.row)
         assert (view.says, view.label) != before
     assert w.row == view.get("row") == 1007
 
 
-def test_from_python(mount):
-    view = mount(PositionHeatmap())
-    view.set(n_positions=1024, base=100.0, row=600)
-    assert view.says == sentence(view.widget)
-    assert view.control("Row").input_value() == "600"
-    view.set(n_positions=64)
-    assert view.widget.row == view.get("row") == 63
-    assert view.says == sentence(view.widget)
+def test_in_python_too_a_shorter_table_takes_the_row_with_it():
+    w = PositionHeatmap(n_positions=1024, row=600)
+    w.n_positions = 64
+    assert w.row == 63
 
 
 def at(view, p):
@@ -284,22 +242,22 @@ def test_pointing_shows_a_row_and_pressing_chooses_it(mount):
     view = mount(PositionHeatmap())
     chosen = view.says
     view.page.mouse.move(*at(view, 100))
-    assert view.says == sentence(PositionHeatmap(row=100))
+    assert_says(view, 100)
     assert view.get("row") == 24
     view.page.mouse.move(2, 2)
     assert view.says == chosen
     view.page.mouse.click(*at(view, 90))
     view.page.mouse.move(2, 2)
-    assert view.says == sentence(PositionHeatmap(row=90))
+    assert_says(view, 90)
     assert view.saved() == {"row": 90}
     view.page.keyboard.press("ArrowRight")  # goes on from there
-    assert view.says == sentence(PositionHeatmap(row=91))
+    assert_says(view, 91)
 
 
 def test_by_touch(mount):
     view = mount(PositionHeatmap(), width=360)
     view.page.touchscreen.tap(*at(view, 77))
-    assert view.says == sentence(PositionHeatmap(row=77))
+    assert_says(view, 77)
     assert view.saved() == {"row": 77}
 
 
@@ -311,11 +269,3 @@ def test_it_fits_itself_to_a_narrower_window(mount):
     narrow = view.root.locator("svg").bounding_box()["width"]
     assert narrow < 340 < wide
     assert view.overflow() == 0
-
-
-def test_it_stops_when_it_is_taken_away(mount):
-    view = mount(PositionHeatmap())
-    view.page.evaluate("() => window.mounted[0].cleanup()")
-    said = view.says
-    view.page.evaluate("() => window.mounted[0].model.set('row', 3)")
-    assert view.says == said

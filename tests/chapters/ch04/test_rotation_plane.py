@@ -49,14 +49,6 @@ def test_the_score_is_pythons(call):
         )
 
 
-def test_the_score_knows_only_the_distance(call):
-    q, k = [0.3, -1.1], [0.9, 0.4]
-    for distance in (-7, 0, 4):
-        scores = [call("rotation_plane", "rotaryScore", q, k, n + distance, n, 0.37) for n in (7, 20, 43)]
-        np.testing.assert_allclose(scores, scores[0], rtol=0, atol=1e-13)
-    assert abs(call("rotation_plane", "rotaryScore", q, k, 4, 4, 0.37) - scores[0]) > 0.1
-
-
 @pytest.mark.parametrize(
     ("a", "b", "angle"),
     [([1, 0], [1, 1], 45), ([2, 0], [-1, 0], 180), ([0, 3], [1, 0], 90), ([1, 2], [2, 4], 0)],
@@ -166,16 +158,6 @@ def test_moving_both_leaves_the_score_to_the_last_digit(mount):
     assert w.saved() == {"query_position": 48, "key_position": 44}
 
 
-def test_moving_one_changes_the_score(mount):
-    w = mount(RotationPlane())
-    before = shown_score(w)
-    w.press("Query’s position m", "ArrowRight")
-    assert shown_score(w) != before
-    assert w.says.startswith(
-        f"Query at 8, key at 3: distance 5. Score {text(score(RotationPlane(query_position=8)), 3)}."
-    )
-
-
 def test_every_slider_by_keyboard(mount):
     w = mount(RotationPlane())
     w.press("Query’s position m", "End")
@@ -226,16 +208,6 @@ def test_arrows_can_be_dragged(mount, arrow, trait):
     assert f"Score {text(score(w.widget), 3)}." in w.says
 
 
-def test_beside_the_arrows_nothing_is_dragged(mount):
-    w = mount(RotationPlane())
-    box = w.root.locator(".gf-plane").bounding_box()
-    w.page.mouse.move(box["x"] + box["width"] - 20, box["y"] + box["height"] - 20)
-    w.page.mouse.down()
-    w.page.mouse.move(box["x"] + 50, box["y"] + 50, steps=3)
-    w.page.mouse.up()
-    assert w.saved() == {}
-
-
 @pytest.mark.parametrize(("start", "moves"), [((0, 0), True), ((0.9, -1.2), False)])
 def test_a_finger_turns_an_arrow_or_scrolls_the_page(mount, start, moves):
     w = mount(RotationPlane(query_position=0, key_position=0), width=360)
@@ -254,13 +226,3 @@ def test_a_finger_turns_an_arrow_or_scrolls_the_page(mount, start, moves):
     w.settle()
     assert ("query_angle" in w.saved()) == moves
     assert (w.page.evaluate("scrollY") == scrolled) == moves
-
-
-def test_python_sets_and_the_view_follows(mount):
-    w = mount(RotationPlane())
-    w.set(query_position=20, theta=0.5, key_angle=-90.0)
-    assert w.says == (
-        f"Query at 20, key at 3: distance 17. Score {text(score(w.widget), 3)}. "
-        "Move both together, and it stays the same."
-    )
-    assert w.control("Query’s position m").input_value() == "20"
