@@ -1,10 +1,8 @@
-"""Provides models to generate with: some that can be worked out by hand, and transformers' behind our interface."""
+"""Provides models to generate with that can be worked out by hand."""
 
 from types import SimpleNamespace
 
 import numpy as np
-import torch
-from transformers import DynamicCache, EncoderDecoderCache
 
 
 def config(**changed):
@@ -101,62 +99,3 @@ class Chain:
 
     def new_cache(self, batch_size, length):
         return SimpleNamespace(length=0, reorder=lambda rows: None)
-
-
-class Theirs:
-    """A model of transformers behind our interface, cache included, with NumPy arrays as input and output."""
-
-    training = False
-
-    def __init__(self, model):
-        self.model = model
-        self.seq2seq = model.config.is_encoder_decoder
-        self.config = config(
-            family="encoder-decoder" if self.seq2seq else "decoder",
-            vocab_size=model.config.vocab_size,
-            context_length=160,
-        )
-
-    @torch.no_grad()
-    def hidden(self, ids, *, mask=None, position_ids=None, cache=None, memory=None, source_mask=None):
-        given = {"input_ids": torch.from_numpy(ids), "use_cache": cache is not None}
-        if cache is not None:
-            given["past_key_values"] = cache.theirs
-        if mask is not None:
-            given["attention_mask"] = torch.from_numpy(mask).long()
-        if position_ids is not None:
-            given["position_ids"] = torch.from_numpy(position_ids)
-        if self.seq2seq:
-            given["encoder_hidden_states"] = torch.from_numpy(memory)
-            given["encoder_attention_mask"] = torch.from_numpy(source_mask).long()
-        part = self.model.get_decoder() if self.seq2seq else self.model.base_model
-        return part(**given).last_hidden_state.numpy()
-
-    @torch.no_grad()
-    def head(self, hidden):
-        hidden = torch.from_numpy(hidden)
-        if self.seq2seq and self.model.config.scale_decoder_outputs:  # T5, where the head is tied
-            hidden = hidden * self.model.config.d_model**-0.5
-        return self.model.lm_head(hidden).numpy()
-
-    @torch.no_grad()
-    def encode(self, source, *, mask):
-        output = self.model.get_encoder()(
-            torch.from_numpy(source), attention_mask=torch.from_numpy(mask).long()
-        )
-        return output.last_hidden_state.numpy()
-
-    def new_cache(self, batch_size, length):
-        return TheirCache(self.seq2seq)
-
-
-class TheirCache:
-    def __init__(self, seq2seq):
-        self.theirs = EncoderDecoderCache(DynamicCache(), DynamicCache()) if seq2seq else DynamicCache()
-
-    @property
-    def length(self):
-        return self.theirs.get_seq_length()
-
-    def reorder(self, rows):
-        self.theirs.reorder_cache(torch.from_numpy(rows))

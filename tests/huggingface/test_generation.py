@@ -97,32 +97,91 @@ def test_a_hundred_greedy_ids(case, theirs, said, folder, room, lengths):
     note(f"{CASES[case].named}: 100 greedy ids", room, different)
 
 
-@both_rooms
-@lengths_of_texts
-def test_beam_search(case, theirs, said, folder, room, lengths):
-    arguments, _, given = both(theirs, 3, lengths, [3, 17])
-    n_new, beams = 24, 3
+SEARCHES = {
+    "plain": {},
+    "two": {"n_beams": 2},
+    "five": {"n_beams": 5, "n_return": 5},
+    "no length": {"length_penalty": 0.0},
+    "long": {"length_penalty": 2.0},
+    "short": {"length_penalty": -1.0},
+    "early": {"early_stopping": True},
+    "early and long": {"early_stopping": True, "length_penalty": 2.0},
+    "never": {"early_stopping": "never"},
+    "never and long": {"early_stopping": "never", "length_penalty": 1.5},
+    "never and short": {"early_stopping": "never", "length_penalty": -0.5},
+    "one stop": {"stop_ids": (3,)},
+    "four stops": {"stop_ids": (3, 17, 20, 21)},
+    "no stop": {"stop_ids": ()},
+    "mostly stops": {"stop_ids": tuple(range(30)), "early_stopping": "never", "length_penalty": 2.0},
+}
+# How texts are chosen is the same code for every model of either room.
+one_of_each_family = pytest.mark.parametrize("case", ["gpt2-untied", "llama", "t5"], scope="module")
+
+
+def compare_beams(case, theirs, said, folder, room, lengths, search):
+    """Compares the texts and scores of a search, and returns the texts."""
+    options = {
+        "n_beams": 3,
+        "n_return": 2,
+        "length_penalty": 1.0,
+        "early_stopping": False,
+        "stop_ids": (3, 17),
+    }
+    options |= SEARCHES[search]
+    stop_ids, n_new = options.pop("stop_ids"), 24
+    arguments, _, given = both(theirs, 3, lengths, list(stop_ids))
     expected = said(
         3,
         tuple(lengths),
-        (3, 17),
+        stop_ids,
         max_new_tokens=n_new,
-        num_beams=beams,
-        num_return_sequences=2,
+        num_beams=options["n_beams"],
+        num_return_sequences=options["n_return"],
+        length_penalty=options["length_penalty"],
+        early_stopping=options["early_stopping"],
         return_dict_in_generate=True,
         output_scores=True,
     )
     model = load(folder, room=room, dtype="float64")
-    actual = beam_search(model, n_new=n_new, n_beams=beams, n_return=2, **arguments)
-    assert len(actual) == 2 * len(lengths)
+    actual = beam_search(model, n_new=n_new, **options, **arguments)
+    assert len(actual) == options["n_return"] * len(lengths)
     begins = 1 if theirs.config.is_encoder_decoder else max(lengths)
     for i, (text, score) in enumerate(actual):
-        expected_text = until(expected.sequences[i, begins:].numpy(), [3, 17])[:n_new]
+        expected_text = until(expected.sequences[i, begins:].numpy(), stop_ids)[:n_new]
         note(
             f"{CASES[case].named}: ids of beam search",
             room,
-            different_ids(text[given[i // 2] :].tolist(), expected_text),
+            different_ids(text[given[i // options["n_return"]] :].tolist(), expected_text),
         )
         # Theirs are sums in float32 of up to 24 terms of order one.
         difference = largest_relative_difference(score, expected.sequences_scores[i].item())
         note("beam search with our models: scores (relative)", room, difference, 1e-5, SUMS_IN_FLOAT32)
+    return tuple(tuple(text.tolist()) for text, _ in actual[:: options["n_return"]])
+
+
+@both_rooms
+@lengths_of_texts
+def test_beam_search(case, theirs, said, folder, room, lengths):
+    compare_beams(case, theirs, said, folder, room, lengths, "plain")
+
+
+@one_of_each_family
+def test_beam_search_with_every_option(case, theirs, said, folder):
+    found = {
+        compare_beams(case, theirs, said, folder, "scratch", LENGTHS["batch"], search) for search in SEARCHES
+    }
+    assert len(found) >= 6  # otherwise the comparison would show nothing: options must change the texts
+
+
+@one_of_each_family
+def test_greedy_with_stop_ids_and_penalties(case, theirs, said, folder):
+    lengths, stop_ids = (8, 8, 8), (3, 17)  # of one length: their penalties also see the padding, ours do not
+    arguments, _, given = both(theirs, 2, lengths, list(stop_ids))
+    expected = said(
+        2, lengths, stop_ids, max_new_tokens=60, repetition_penalty=1.3, no_repeat_ngram_size=2
+    ).numpy()
+    model = load(folder, dtype="float64")
+    actual = generate(model, n_new=60, temperature=0, repetition_penalty=1.3, no_repeat_ngram=2, **arguments)
+    for text, row, begins in zip(actual, expected, given, strict=True):
+        different = different_ids(text[begins:].tolist(), until(row[begins:], stop_ids))
+        note(f"{CASES[case].named}: greedy ids, with stop ids and penalties", "scratch", different)
