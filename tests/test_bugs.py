@@ -10,7 +10,6 @@ from types import FunctionType
 
 import numpy as np
 import pytest
-import test_teaching as teaching
 import test_text as text
 import torch
 from close import DOUBLE, assert_close
@@ -36,10 +35,7 @@ every_bug = pytest.mark.parametrize("name", BUGS)
 # The tests that catch them, the cheapest of this project
 
 ENCODER_LAYER = torch_references.test_a_block_is_torch_transformer_encoder_layer
-
-
-def the_2017_one(room):
-    teaching.test_the_post_norm_transformer_is_what_its_formulas_say(room.layers)
+THE_2017_ONE = by_hand.test_the_post_norm_transformer_is_what_its_formulas_say
 
 
 CAUGHT_BY = {
@@ -53,8 +49,8 @@ CAUGHT_BY = {
     "padding-attended": [properties.test_a_text_is_read_as_alone_beside_a_longer_one],
     "heads-not-swapped": [by_hand.test_heads_are_runs_of_neighbouring_dimensions],
     "heads-tiled": [torch_references.test_grouped_heads],
-    "no-positions": [the_2017_one, by_hand.test_rotary_attention],
-    "positions-late": [the_2017_one],
+    "no-positions": [THE_2017_ONE, by_hand.test_rotary_attention],
+    "positions-late": [THE_2017_ONE],
     "tokens-unscaled": [properties.test_the_first_block_can_tell_tokens_apart_beside_sinusoids],
     "rope-on-values": [by_hand.test_rotary_attention],
     "rope-layout": [by_hand.test_rotary_attention],

@@ -4,8 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from close import DOUBLE, assert_close
 
+from .grid import GPT2
 from .rooms import Layer, both_rooms
+from .twins import build, run
 
 LN3 = math.log(3)
 EXACT = {"rtol": 0, "atol": 1e-15}  # float64 rounding of numbers of size 1
@@ -250,3 +253,47 @@ def test_rotary_attention(room):
     weights = np.exp((q @ k.conj().T).real / 2)
     expected = weights / weights.sum(axis=1, keepdims=True) @ v @ room.weight(layer.attention, "W_o")
     np.testing.assert_allclose(layer(x), expected, rtol=0, atol=1e-14)
+
+
+@both_rooms
+def test_the_post_norm_transformer_is_what_its_formulas_say(room):
+    """Written out again, plainly: sinusoids, ReLU, (x − μ)/(σ + ε), the norm after each sum, no norm at the end."""
+    config = GPT2.replace(
+        positions="sinusoidal",
+        norm="layernorm_sigma",
+        norm_eps=1e-6,
+        norm_placement="post",
+        attention_bias="none",
+        feedforward="relu",
+        head="untied",
+    )
+    model = build(room, config)
+    w = {name: room.numpy(weight) for name, weight in model.state_dict().items()}
+    ids = np.array([5, 2, 7, 3, 9])
+    T, D, H = len(ids), config.d_model, config.n_heads
+    K = D // H
+
+    def norm(x, name):
+        standard = (x - x.mean(-1, keepdims=True)) / (x.std(-1, keepdims=True) + 1e-6)
+        return w[f"{name}.weight"] * standard + w[f"{name}.bias"]
+
+    x = w["token_embedding.weight"][ids]
+    for t in range(T):
+        for i in range(D):
+            angle = t / 10_000 ** (2 * (i // 2) / D)
+            x[t, i] += np.cos(angle) if i % 2 else np.sin(angle)
+    for n in range(config.n_layers):
+        at = f"decoder.blocks.{n}"
+        q, k, v = (x @ w[f"{at}.attention.W_{name}.weight"] for name in "qkv")
+        heads = []
+        for h in range(H):
+            part = slice(h * K, (h + 1) * K)
+            scores = q[:, part] @ k[:, part].T / np.sqrt(K)
+            scores[np.triu_indices(T, 1)] = -np.inf
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            heads.append(weights / weights.sum(-1, keepdims=True) @ v[:, part])
+        x = norm(x + np.concatenate(heads, -1) @ w[f"{at}.attention.W_o.weight"], f"{at}.norm_attention")
+        feed = f"{at}.feedforward"
+        hidden = np.maximum(0, x @ w[f"{feed}.W_up.weight"] + w[f"{feed}.W_up.bias"])
+        x = norm(x + hidden @ w[f"{feed}.W_down.weight"] + w[f"{feed}.W_down.bias"], f"{at}.norm_feedforward")
+    assert_close(run(room, model, {"ids": ids}), x @ w["unembedding.weight"], DOUBLE)
