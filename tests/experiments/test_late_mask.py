@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glassformer.experiments import experiment, stored
-from glassformer.experiments.late_mask import AT, EARLY, LATE, SEEDS
+from glassformer.experiments.late_mask import AT, EARLY, LATE
 from glassformer.experiments.pitfalls import RIGHT
 
 
@@ -12,14 +12,6 @@ def losses(bug, what, step):
     """Returns the losses of the stored runs at a step, by seed."""
     runs = [run.found for run in stored("late_mask", bug=bug)]
     return np.array([run[what][run["at"].index(step)] for run in runs])
-
-
-def test_the_stored_runs_are_the_declared_ones():
-    assert [run.settings for run in stored("late_mask")] == [
-        dict(run) for run in experiment("late_mask").runs
-    ]
-    for bug, at in ((LATE, AT), (RIGHT, EARLY)):
-        assert [run.found["at"] for run in stored("late_mask", bug=bug)] == [list(at)] * len(SEEDS)
 
 
 def test_the_right_code_reports_what_it_finds():

@@ -28,13 +28,6 @@ def last_to_first(placement, init, depth):
     return spread(gradients[:, -1] / gradients[:, 0])
 
 
-def test_every_run_has_every_block_of_every_depth():
-    for run in stored("norm_gradients"):
-        assert list(run.found) == [str(depth) for depth in DEPTHS]
-        for depth in DEPTHS:
-            assert len(run.found[str(depth)]["gradient"]) == depth
-
-
 @pytest.mark.parametrize("init", ["ours", "xavier"])
 def test_pre_norm_the_last_block_has_less_the_deeper_the_model_by_the_root(init):
     """Xiong et al. 2020, theorem 1: in proportion to 1/√L. This holds roughly."""

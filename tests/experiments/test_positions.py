@@ -13,7 +13,6 @@ from glassformer.experiments.positions import (
     METHODS,
     MORE_STEPS,
     REACH,
-    SEEDS,
     T5_OWN,
     T,
     as_large_as_sinusoids,
@@ -159,26 +158,6 @@ def test_further_training_goes_on_from_the_weights_that_are_there():
 
 
 # What it found, and what chapter 04 says of it: for every seed
-
-
-def test_every_run_has_a_loss_for_every_bin():
-    for run in stored("positions"):
-        for when in run.found.values():
-            for losses in when.values():
-                assert len(losses) == REACH // BIN
-                assert 1 < min(losses) < max(losses) < np.log(65)
-
-
-def test_all_six_were_trained_by_all_seeds_and_rope_in_three_ways():
-    for method in METHODS:
-        runs = stored("positions", positions=method, length=T, t5_max_distance=None)
-        assert [run.settings["seed"] for run in runs] == list(SEEDS)
-    whens = ["losses", *(f"losses after {more} more steps" for more in MORE_STEPS)]
-    for run in stored("positions", positions="rope", length=T):
-        assert list(run.found) == whens
-        assert [list(ways) for ways in run.found.values()] == [
-            ["as trained", "interpolated", "larger base"]
-        ] * 3
 
 
 def test_within_the_training_length_rope_and_t5_lead_and_no_positions_are_last():

@@ -162,26 +162,6 @@ def test_biases_depend_only_on_the_relative_position(room, method, H, shift, see
 
 
 @both_rooms
-@pytest.mark.parametrize("method", ["rope", "rope-interleaved", "alibi", "t5", "t5-bidirectional"])
-@given(size=sizes, T=st.integers(2, 12), shift=st.integers(0, 300))
-def test_relative_methods_do_not_see_where_the_text_begins(room, method, size, T, shift):
-    (D, H), seed = size
-    x = np.random.default_rng(seed).normal(size=(T, D))
-    layer = Layer(room, method, D, H, causal=True, seed=seed)
-    assert difference(layer(x), layer(x, position_ids=np.arange(T) + shift)) <= ROUNDING
-
-
-@both_rooms
-@pytest.mark.parametrize("method", ["sinusoidal", "learned"])
-@given(size=sizes, T=st.integers(2, 12), shift=st.integers(1, CONTEXT - 12))
-def test_absolute_methods_do(room, method, size, T, shift):
-    (D, H), seed = size
-    x = np.random.default_rng(seed).normal(size=(T, D))
-    layer = Layer(room, method, D, H, causal=True, seed=seed)
-    assert difference(layer(x), layer(x, position_ids=np.arange(T) + shift)) > MATTERS
-
-
-@both_rooms
 @pytest.mark.parametrize("bidirectional", [True, False])
 @given(half=st.integers(2, 40), extra=st.integers(1, 500))
 def test_t5_buckets_grow_with_distance_and_all_are_used(room, bidirectional, half, extra):
