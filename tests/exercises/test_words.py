@@ -178,6 +178,8 @@ def test_numbers_are_numbers_however_they_are_wrapped():
             expect([wrap([one, one]), wrap([0, 1])], [[0.5, 0.5], [0, 1]], "it")
     expect(range(3), [0, 1, 2], "it")
     expect([], np.zeros(0), "it")
+    expect(torch.tensor([0.5, 0], requires_grad=True), [0.5, 0], "it")
+    expect(torch.tensor([0.5, 0]).to_sparse(), [0.5, 0], "it")
     with pytest.raises(Wrong, match=r"^it is a list whose rows differ in length\.$"):
         expect([[1, 2], [3]], [[1, 2], [3, 4]], "it")
     assert said([1, "2"], [1, 2], "it") == "it should be an array; yours is a list, [1, '2']."
