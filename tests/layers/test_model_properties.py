@@ -106,6 +106,21 @@ def test_a_text_is_read_as_alone_beside_a_longer_one(room):
 
 
 @both_rooms
+@every_system
+@few
+@given(seed=seeds, T=lengths)
+def test_texts_of_a_batch_do_not_meet(room, name, seed, T):
+    model = model_of(room, name)
+    text = read(model, seed, T, batch=3)
+    together = run(room, model, text)
+    for row in (0, 2):
+        alone = run(room, model, {n: values[row : row + 1] for n, values in text.items()})
+        assert_close(alone, together[row : row + 1], DOUBLE)
+    order = np.array([2, 0, 1])
+    assert_close(run(room, model, {n: v[order] for n, v in text.items()}), together[order], DOUBLE)
+
+
+@both_rooms
 @pytest.mark.parametrize("name", ["GPT-2", "T5", "BERT"])
 def test_a_tied_weight_has_the_gradients_of_both_its_uses(room, name):
     """With the same numbers in an untied model, the gradients of embedding and head add up to the tied one."""
@@ -151,6 +166,33 @@ def test_no_two_matrices_begin_with_the_same_numbers(room):
     for a, b in combinations(drawn, 2):
         n = min(len(a), len(b))
         assert abs(np.corrcoef(a[:n], b[:n])[0, 1]) < 0.9
+
+
+@both_rooms
+@pytest.mark.parametrize("causal", [False, True])
+@few
+@given(seed=seeds)
+def test_garbage_of_any_size_behind_a_mask_is_not_seen(room, causal, seed):
+    rng = np.random.default_rng(seed)
+    attention = room.layers.MultiHeadAttention(8, 2, causal=causal, **room.parameters())
+    x, mask = rng.normal(size=(2, 6, 8)), np.array([[0, 1, 1, 0, 1, 0], [1, 1, 0, 0, 1, 1]], bool)
+    garbage = np.where(mask[..., None], x, 1e4 * rng.normal(size=x.shape))
+    seen, hidden = (
+        room.numpy(attention(room.array(values), mask=room.array(mask[:, None, None])))
+        for values in (x, garbage)
+    )
+    assert_close(seen[mask], hidden[mask], DOUBLE)
+
+
+@both_rooms
+@few
+@given(seed=seeds, T=st.integers(2, 8))
+def test_an_encoder_without_positions_does_not_see_order(room, seed, T):
+    model = model_of(room, "BERT", positions="none")
+    text = read(model, seed, T)
+    order = np.random.default_rng(seed).permutation(T)
+    shuffled = run(room, model, text | {"ids": text["ids"][:, order]})
+    assert_close(shuffled, run(room, model, text)[:, order], DOUBLE)
 
 
 @both_rooms
