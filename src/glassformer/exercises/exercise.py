@@ -148,11 +148,12 @@ class Exercise:
         """Add a check: called with these arguments, the learner's function returns the expected value.
 
         Args:
-            title: the title of the check.
+            title: the title of the check; without one, it is one more call in the previous check, as with `also`.
             *args: the arguments.
             **case: keyword arguments for the learner's function, and the options of `also`.
         """
-        self.checks.append(Check(title))
+        if title:
+            self.checks.append(Check(title))
         self.also(*args, **case)
 
     def also(

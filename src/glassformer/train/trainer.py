@@ -134,7 +134,8 @@ class Trainer:
         with (
             processes(config.device) as self.processes,
             self._alone(),
-            self._random_numbers(),
+            # Restores torch's random state afterwards
+            torch.random.fork_rng([self.device] if self.device.type == "cuda" else []),
             stop_on_signals() as stop,
             ExitStack() as ended,
         ):
@@ -268,13 +269,6 @@ class Trainer:
     def _is_first(self) -> bool:
         """Returns whether this is the process that writes."""
         return self.processes.rank == 0
-
-    @contextmanager
-    def _random_numbers(self) -> Iterator[None]:
-        """Restores torch's random state afterwards."""
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices):
-            yield
 
     def _seed(self, piece: int) -> None:
         """Seeds dropout from the seed, the step and the piece alone, so no random state has to be saved."""

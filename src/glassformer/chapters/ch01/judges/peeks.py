@@ -4,7 +4,6 @@ Axes: T tokens, D d_model.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -66,8 +65,7 @@ def _with_table(x):
 
 def _layer(what: str, layer: Callable, sees: bool, title: str = "", x: np.ndarray = _rows) -> None:
     """Add a check of that title, or another call to the last one: `peeks` of this layer is `sees`."""
-    add = partial(future.case, title) if title else future.also
-    add(layer, x, want=sees, what=f"`peeks` for {what}")
+    future.case(title, layer, x, want=sees, what=f"`peeks` for {what}")
 
 
 _layer("a mean over all rows", _mixed(lambda T: np.full((T, T), 1 / T)), True, "a mean over all rows does")

@@ -6,7 +6,6 @@ Axes: T positions, D d_model.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -40,8 +39,7 @@ def _only(row: int, x: np.ndarray) -> np.ndarray:
 
 def _layer(what: str, layer: Callable, sees: bool, title: str = "", x: np.ndarray = _rows) -> None:
     """Add a check of that title, or another call to the last one: `looks_sideways` of this layer is `sees`."""
-    add = partial(sideways.case, title) if title else sideways.also
-    add(layer, x, want=sees, what=f"`looks_sideways` for {what}")
+    sideways.case(title, layer, x, want=sees, what=f"`looks_sideways` for {what}")
 
 
 _layer(

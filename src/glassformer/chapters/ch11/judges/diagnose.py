@@ -7,7 +7,6 @@ Axis: T positions.
 
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,8 +59,8 @@ def _reads(says: int = 1, ahead: int = 0, place: int = 0) -> Callable[[Any], np.
 
 
 def _patient(title: str, read: Any, write: Any, want: str, *, also: bool = False, ids: Any = _ROUND) -> None:
-    add = clinic.also if also else partial(clinic.case, title)
-    add(read, write, ids, want=want, what=f"diagnose ({title.split(':')[0]})")
+    what = f"diagnose ({title.split(':')[0]})"
+    clinic.case("" if also else title, read, write, ids, want=want, what=what)
 
 
 _title = "nothing is wrong: it predicts the next id, and writing agrees with reading"

@@ -70,8 +70,7 @@ def _text_case(one: Exercise, title: str, T: int, n_new: int, seed: int | None =
     def want(ids, weights, n_heads, n_new, **given):
         return text_of_the_package(ids, n_new, **deepcopy(given))  # the generator's numbers are the answers'
 
-    add = partial(one.case, title) if title else one.also
-    add(ids, small_weights(1), 2, n_new, want=want, what=said, axes="T", **given)
+    one.case(title, ids, small_weights(1), 2, n_new, want=want, what=said, axes="T", **given)
 
 
 def text_cases(one: Exercise) -> None:

@@ -1,7 +1,6 @@
 """Judges "The first array that differs" (chapter 13): the name of the first array in which two lists differ."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,8 +32,7 @@ def _case(
     title: str, what: str, want: str, one: Any = _RIGHT, tolerance: float = 1e-6, **changed: Any
 ) -> None:
     """The next check: `changed` arrays of the second run. Without a title, one more call in the check before."""
-    add = partial(first.case, title) if title else first.also
-    add(_run(**one), _run(**one | changed), tolerance, want=want, what=what)
+    first.case(title, _run(**one), _run(**one | changed), tolerance, want=want, what=what)
 
 
 _what = "where k is off by 0.01 and everything after it by more"
