@@ -38,10 +38,10 @@ from glassformer.config import ModelConfig
 from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.untrusted_files import (
     bytes_in,
+    check_version,
     check_weights,
     decoded,
     errors_about,
-    is_of_another_version,
     no_address,
     read_json,
 )
@@ -292,11 +292,7 @@ def _description(path: Path) -> dict[str, Any]:
     """Returns the contents of training.json after checking its format and checksum."""
     described = read_json(path)
     written = described.get("format")
-    if is_of_another_version(written, FORMAT):
-        raise ValueError(
-            f"{path} has the format {checks.shown(repr(written))}, which another version of Glassformer wrote: this "
-            f"one reads {FORMAT!r}"
-        )
+    check_version(path, written, FORMAT)
     if written != FORMAT:
         raise ValueError(f"{path} was not written by this version of Glassformer: it lacks format={FORMAT!r}")
     described = as_written(path, described)

@@ -24,10 +24,10 @@ from glassformer.untrusted_files import (
     BYTES,
     TENSORS,
     bytes_in,
+    check_version,
     check_weights,
     decoded,
     errors_about,
-    is_of_another_version,
     json_object,
     named,
 )
@@ -62,11 +62,7 @@ def load(path: str | os.PathLike) -> StoredModel:
     header = json_object(decoded(content[8 : 8 + length], path), f"the header of {path}")
     facts = header.pop("__metadata__", None) or {}  # the format allows null
     written = facts.get("format")
-    if is_of_another_version(written, FORMAT):
-        raise ValueError(
-            f"{path} has the format {checks.shown(repr(written))}, which another version of Glassformer wrote: this "
-            f"one reads {FORMAT!r}"
-        )
+    check_version(path, written, FORMAT)
     if written != FORMAT:
         raise ValueError(
             f"{path} has weights alone: without format={FORMAT!r} in its metadata, nothing says what model they are of"

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -258,9 +259,13 @@ def check_weights(name: str, values: np.ndarray) -> None:
     )
 
 
-def is_of_another_version(found: Any, known: str) -> bool:
-    """Returns whether a file's format is the known one but for its number, as in "glassformer model 2"."""
-    return isinstance(found, str) and found != known and found.rpartition(" ")[0] == known.rpartition(" ")[0]
+def check_version(path: Path, found: Any, known: str) -> None:
+    """Raises a ValueError if a file's format is the known one but for its number, as in "glassformer model 2"."""
+    if isinstance(found, str) and found != known and found.rpartition(" ")[0] == known.rpartition(" ")[0]:
+        raise ValueError(
+            f"{path} has the format {checks.shown(repr(found))}, which another version of Glassformer wrote: this "
+            f"one reads {known!r}"
+        )
 
 
 def _whole(digits: str) -> int | float:
