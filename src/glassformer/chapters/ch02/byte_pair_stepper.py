@@ -2,10 +2,10 @@
 
 from functools import cache
 
-from traitlets import Enum, Int, TraitError, Unicode, default, validate
+from traitlets import Enum, Int, Unicode, default
 
 from glassformer.text import corpus
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.view import Text, View
 
 LINE = "A horse! a horse! my kingdom for a horse!"
 MOST_MERGES = 150
@@ -42,7 +42,7 @@ class BytePairStepper(View, module="byte_pair_stepper"):
         TraitError: a text that is too long, another source, or a number of merges outside its range.
     """
 
-    text = Unicode(LINE).tag(sync=True)
+    text = Text(LINE, longest=LONGEST).tag(sync=True)
     learn_from = Enum(["excerpt", "text"], "excerpt").tag(sync=True)
     merges = Int(0, min=0, max=MOST_MERGES).tag(sync=True)
     excerpt = Unicode(read_only=True).tag(sync=True)
@@ -50,11 +50,3 @@ class BytePairStepper(View, module="byte_pair_stepper"):
     @default("excerpt")
     def _default_excerpt(self) -> str:
         return excerpt()
-
-    @validate("text")
-    def _short_enough(self, proposal: dict) -> str:
-        if len(proposal["value"]) > LONGEST:
-            raise TraitError(
-                f"text has {len(proposal['value'])} characters, but at most {LONGEST} are allowed"
-            )
-        return proposal["value"]

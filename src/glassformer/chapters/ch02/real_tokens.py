@@ -5,9 +5,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from traitlets import Bool, List, TraitError, Unicode, default, validate
+from traitlets import Bool, List, default
 
-from glassformer.widgets.kit.view import FileView
+from glassformer.widgets.kit.view import FileView, Text
 
 LINE = "A horse! a horse! my kingdom for a horse!"
 LONGEST = 1000  # characters of the reader's own text
@@ -93,7 +93,7 @@ class RealTokens(FileView, module="real_tokens"):
         TraitError: a text that is too long.
     """
 
-    text = Unicode(LINE).tag(sync=True)
+    text = Text(LINE, longest=LONGEST).tag(sync=True)
     special = Bool(False).tag(sync=True)
     _vocabularies = List(read_only=True).tag(sync=True)
     _examples = List(read_only=True).tag(sync=True)
@@ -110,11 +110,3 @@ class RealTokens(FileView, module="real_tokens"):
     @default("_examples")
     def _default_examples(self) -> list[dict[str, Any]]:
         return examples()
-
-    @validate("text")
-    def _short_enough(self, proposal: dict) -> str:
-        if len(proposal["value"]) > LONGEST:
-            raise TraitError(
-                f"text has {len(proposal['value'])} characters, but at most {LONGEST} are allowed"
-            )
-        return proposal["value"]

@@ -4,7 +4,7 @@ import json
 from dataclasses import MISSING, fields
 from typing import Any
 
-from traitlets import Dict, Enum, List, TraitError, Unicode, default, validate
+from traitlets import Dict, Enum, List, default
 
 from glassformer.config import ROPE_BASE, ModelConfig
 from glassformer.huggingface import config_from_hf, config_to_hf, unknown_keys
@@ -17,7 +17,7 @@ from glassformer.huggingface.keys import ROPE_KEYS, RULES, SCALES, WITHOUT_TYPE
 from glassformer.parameters import LETTERS
 from glassformer.published import PUBLISHED, published
 from glassformer.widgets.engine.counting import DEPENDS, LIMITS, formulas
-from glassformer.widgets.kit.view import Chapters, View
+from glassformer.widgets.kit.view import Chapters, Text, View
 
 LONGEST = 20_000  # characters; the longest known file has a tenth of this
 RUN = ("gpt2", "bert-base", "t5-base", "llama-3-8b", "llama-3.2-1b", "mistral-7b-v0.1", "qwen3-0.6b")
@@ -97,7 +97,7 @@ class ConfigReader(View, module="config_reader"):
         TraitError: the text is too long, or there is no such part.
     """
 
-    text = Unicode().tag(sync=True)
+    text = Text(longest=LONGEST).tag(sync=True)
     part = Enum(tuple(DEPENDS), "feed-forward").tag(sync=True)
     _tables = Dict().tag(sync=True)
     _examples = List().tag(sync=True)
@@ -134,11 +134,3 @@ class ConfigReader(View, module="config_reader"):
     @default("_formulas")
     def _default_formulas(self) -> dict[str, Any]:
         return formulas()
-
-    @validate("text")
-    def _validate_text(self, proposal: dict) -> str:
-        if len(proposal["value"]) > LONGEST:
-            raise TraitError(
-                f"text has {len(proposal['value'])} characters, but at most {LONGEST} are allowed"
-            )
-        return proposal["value"]

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import anywidget
-from traitlets import CFloat, Dict, HasTraits, Instance, Int, List, TraitError, default
+from traitlets import CFloat, Dict, HasTraits, Instance, Int, List, TraitError, Unicode, default
 
 from glassformer import contents
 
@@ -86,6 +86,23 @@ class Number(CFloat):
         value = super().validate(obj, value)
         if math.isnan(value):
             raise TraitError(f"{self.name}={value} is not a number from {self.min} to {self.max}")
+        return value
+
+
+class Text(Unicode):
+    """A text of at most `longest` characters."""
+
+    def __init__(self, given: str = "", *, longest: int) -> None:
+        super().__init__(given)
+        self.longest = longest
+
+    def validate(self, obj: HasTraits, value: Any) -> str:
+        """`value`, or a TraitError that names the trait and the two lengths."""
+        value = super().validate(obj, value)
+        if len(value) > self.longest:
+            raise TraitError(
+                f"{self.name} has {len(value)} characters, but at most {self.longest} are allowed"
+            )
         return value
 
 
