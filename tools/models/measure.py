@@ -15,9 +15,11 @@ from glassformer.generate import generate
 from glassformer.tasks import NO_TARGET, NextToken
 from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.trace import trace
-from glassformer.train.evaluate import DIGITS, landmarks, loss_over
+from glassformer.train.evaluate import loss_over
+from glassformer.train.landmarks import landmarks
 
 BEFORE = "the character before"  # a landmark
+DIGITS = 4  # of the numbers on a card
 
 # Formats that were not in the training data, and the right answers
 STRANGE = {
@@ -74,7 +76,7 @@ def decoder(model: nn.Transformer, tokenizer: Any, task: NextToken, ids: dict[st
         "losses": {f"{it.length} {unit}s": losses(model, it) for it in tasks},
         "landmarks": {
             name: {
-                what.replace("character", unit): nats
+                what.replace("character", unit): round(nats, DIGITS)
                 for what, nats in landmarks(ids, tokenizer.vocab_size).items()
                 if reads_characters or what != BEFORE
             }
@@ -118,7 +120,8 @@ def encoder(model: nn.Transformer, tokenizer: Any, task: Any, ids: dict[str, int
         }
         found = landmarks(part, tokenizer.vocab_size)
         guesses[name] = {
-            what: found[what] for what in ("every character alike", "how frequent each character is")
+            what: round(found[what], DIGITS)
+            for what in ("every character alike", "how frequent each character is")
         }
 
     inputs, targets = next(task.validation())

@@ -13,7 +13,6 @@ from glassformer.progress import A_MOMENT, bar
 from glassformer.tasks import NO_TARGET, Batch
 from glassformer.train.processes import Processes
 
-DIGITS = 4  # of the numbers on a card
 ALONE = Processes(0, 1, torch.device("cpu"))
 
 
@@ -61,26 +60,3 @@ def loss_over(
     model.train(was_training)
     loss, count = processes.total(loss, count)
     return loss / count
-
-
-def landmarks(ids: np.ndarray, vocab_size: int) -> dict[str, float]:
-    """Returns the loss of guessing, in nats per character: blindly, from frequencies, and from the previous character.
-
-    The counts come from `ids` themselves, so the loss is lower than with counts from elsewhere: no such guess
-    can do better.
-    """
-    single = np.bincount(ids, minlength=vocab_size)
-    pairs = np.bincount(ids[:-1] * vocab_size + ids[1:])
-    # The entropy of a pair is that of its first character plus that of the second given the first.
-    found = {
-        "every character alike": np.log(vocab_size),
-        "how frequent each character is": entropy(single),
-        "the character before": entropy(pairs) - entropy(np.bincount(ids[:-1])),
-    }
-    return {what: round(float(nats), DIGITS) for what, nats in found.items()}
-
-
-def entropy(counts: np.ndarray) -> float:
-    """Returns −Σ p ln p, in nats."""
-    p = counts[counts > 0] / counts.sum()
-    return float(-(p * np.log(p)).sum())

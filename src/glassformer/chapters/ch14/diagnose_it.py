@@ -12,8 +12,9 @@ from traitlets import Dict, Int, List, TraitError, Unicode, default, validate
 from glassformer import shipped
 from glassformer.bugs import BUGS, put_in
 from glassformer.experiments import Run, stored
-from glassformer.text import corpus
+from glassformer.text import CharTokenizer, corpus
 from glassformer.trace import trace
+from glassformer.train.landmarks import landmarks as of_counting
 from glassformer.widgets.engine.model import LINE, packed
 from glassformer.widgets.kit.view import Chapters, View
 
@@ -125,20 +126,12 @@ def clinic() -> dict[str, Any]:
 @cache
 def landmarks() -> dict[str, float]:
     """Losses to compare with, in nats: of knowing nothing, how often each character occurs, and each pair."""
-    codes = np.frombuffer(corpus().encode("ascii"), np.uint8).astype(np.int64)
-    pairs = np.bincount(256 * codes[:-1] + codes[1:], minlength=256 * 256).reshape(256, 256)
-    before, after = pairs.sum(axis=1), pairs.sum(axis=0)
-
-    def entropy(counts: np.ndarray) -> float:
-        p = counts[counts > 0] / counts.sum()
-        return float(-(p * np.log(p)).sum())
-
-    found = {
-        "ln V": np.log(len(set(corpus()))),
-        "unigram": entropy(after),
-        "bigram": entropy(pairs) - entropy(before),
+    tokenizer = CharTokenizer.from_text(corpus())
+    found = of_counting(tokenizer.encode(corpus()), tokenizer.vocab_size).values()
+    return {
+        name: round(loss, LOSS_DIGITS)
+        for name, loss in zip(("ln V", "unigram", "bigram"), found, strict=True)
     }
-    return {name: round(float(loss), LOSS_DIGITS) for name, loss in found.items()}
 
 
 def _patient(entry: dict[str, Any]) -> dict[str, Any]:
