@@ -234,6 +234,7 @@ def test_wrong_traits_are_refused(name, traits, message):
 
 # --- for everybody ---
 
+SCENE = "KING RICHARD III:\nA horse! a horse! my kingdom for a horse!\nSlave, I have set my life upon a cast"
 NEARLY_EQUAL = [3.002, 2.999, 3.0, 3.001, 2.998, 3.0]
 LONGEST = "to be or not to be that is the incomprehensibilities question indeed"
 [REFUSED_CONFIG] = [text for _, name, text in examples() if name == "dynamic stretching"]
@@ -241,7 +242,7 @@ EXTREME = {name: [[-2.97, 2.95, -2.99]] * 4 for name in "qkv"}
 
 # Views with as much in them as there can be. The tests of those in OTHERS bring them where they are as full.
 FULL = [
-    ("ShapeTracer", {}),
+    ("ShapeTracer", widgets.ShapeTracer()._presets[2][1]),  # GPT-3
     ("ShapeTracer", {"hidden": True, "seen": [1]}),
     ("BytePairStepper", {"text": (LINE + " ") * 4 + "incomprehensibilities 馬", "merges": 0}),
     ("BytePairStepper", {"text": (LINE + " ") * 4 + "incomprehensibilities 馬", "merges": 150}),
@@ -249,12 +250,14 @@ FULL = [
     ("CharacterMap", {"table": "head"}),
     ("RealTokens", {"text": EXAMPLES[3].text}),
     ("AttentionCalculator", {"mask": "after", "q": [[-9.0, -8.75]] * 5, "cell": ["weights", 4, 4]}),
+    ("AttentionExplorer", {"block": 3, "head": 2, "text": SCENE, "query": 70}),
     ("ClockHands", {"position": 60, "step": 20, "d_model": 16}),
     ("DistanceBias", {"n_heads": 16, "length": 64}),
     ("DistanceBias", {"method": "t5", "bidirectional": True}),
     ("PositionHeatmap", {"n_positions": 128, "base": 100, "row": 100}),
     ("RotationPlane", {"query_position": 2, "key_position": 9}),
     ("ShuffleSentence", {"words": LONGEST, "causal": True, "layers": 2, "order": list(range(12))[::-1]}),
+    ("LogitLens", {"text": SCENE, "position": 33, "depth": 3}),
     ("DepthExplorer", {"gain": 2.0}),
     ("DepthExplorer", {"depth": 8}),
     ("NormComparer", {"x": [each + 1e5 for each in NEARLY_EQUAL], "before": NEARLY_EQUAL}),
@@ -263,6 +266,7 @@ FULL = [
     ("ActivationExplorer", {"x": 1.2, "magnified": 1000}),
     ("ActivationExplorer", {"show": "gate"}),
     ("NeuronExplorer", {"opened": True}),
+    ("AblationBoard", {"off": ["block 1: head 2"]}),
     (
         "ParameterExplorer",
         {"preset": "gpt3", "fields": {"family": "encoder", "pooler": True, "n_segments": 2}},
@@ -273,6 +277,7 @@ FULL = [
         {"name": "decoder.blocks.1.feedforward.W_up.weight", "at": [3, 2], "by": -0.7, "h": 0.1},
     ),
     ("ScheduleDesigner", {"peak": 0.02, "warmup": 0, "steps": 1000, "table": True}),
+    ("BeamTree", {"n_beams": 6}),
     ("CacheMovie", {"model": "llama-2-70b", "text": "M" * 24, "step": 14}),
     ("WiringSwitcher", {"family": "encoder-decoder", "text": "M" * 12, "source": "M" * 12, "padding": 3}),
     ("ConfigReader", {}),
@@ -281,16 +286,8 @@ FULL = [
     ("ParameterBars", {"view": "size", "scale": "gpt3"}),
 ]
 OTHERS = {
-    *(
-        "AblationBoard",
-        "AttentionExplorer",
-        "BeamTree",
-        "DateTranslator",
-        "DiagnoseIt",
-        "FillIn",
-        "GlassMachine",
-    ),
-    *("LiveWriter", "LogitLens", "LossWatcher", "Predict", "Quiz", "SamplingLab", "TrainingLab"),
+    *("DateTranslator", "DiagnoseIt", "FillIn", "GlassMachine", "LiveWriter"),
+    *("LossWatcher", "Predict", "Quiz", "SamplingLab", "TrainingLab"),
 }
 
 
@@ -308,7 +305,7 @@ def test_accessible_and_never_wider_than_the_page(mount, shoot, name, traits):
     shoot(f"{name}-360")
     assert view.overflow() == 0
     assert view.axe_violations() == []
-    for target in view.root.locator(".gf-character, .gf-card").all():
+    for target in view.root.locator(".gf-character, .gf-card, .gf-beam-node:visible").all():
         assert min(target.bounding_box()["width"], target.bounding_box()["height"]) >= 24
     view.page.set_viewport_size({"width": 900, "height": 900})
     view.rest()

@@ -275,14 +275,3 @@ def test_in_python_too_heads_keep_dividing_the_width():
     w = ShapeTracer(d_model=96, n_heads=12)
     w.d_model = 64
     assert w.n_heads == 8
-
-
-@pytest.mark.parametrize("state", [{}, STATES[3], ShapeTracer()._presets[2][1]], ids=["default", "a", "gpt3"])
-def test_on_a_phone(mount, shoot, state):
-    view = mount(ShapeTracer(**state), width=360)
-    assert view.overflow() == 0
-    wide = view.root.locator(".gf-shapes").evaluate(
-        "svg => svg.getBoundingClientRect().right - svg.closest('.gf-widget').getBoundingClientRect().right"
-    )
-    assert wide < 0
-    shoot("shapes-360")

@@ -188,11 +188,3 @@ def test_the_readers_own_text(mount):
     assert w.says.startswith("Merge 4: “ban” + “ana” became “banana”")  # as many as there are pairs for
     assert pieces(w) == ["banana"]
     assert w.saved()["text"] == "banana"
-
-
-def test_python_sets_and_the_view_follows(mount):
-    w = mount(BytePairStepper())
-    w.set(text="the the", merges=150)
-    assert pieces(w) == ["t", "he", "␣the"]  # with the blank before it, it is another word
-    w.set(learn_from="text", merges=1)
-    assert "in your text" in w.says

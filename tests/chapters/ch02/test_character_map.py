@@ -1,5 +1,6 @@
 """Tests CharacterMap: its drawing and sentences follow the shipped model's tables, and readers can explore it."""
 
+import itertools
 import re
 
 import numpy as np
@@ -106,26 +107,24 @@ def test_marks_are_moved_until_none_covers_another(call):
 # --- what is seen ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize(("character", "other"), [("e", "E"), ("\n", "k"), (".", "")])
-def test_the_line_says_what_the_model_says(mount, model, table, character, other):
-    w = mount(CharacterMap(table=table, character=character, other=other))
-    characters, alike = model[1].characters, likeness(model, table)
-    i = characters.index(character)
-    near = [j for j in np.argsort(-alike[i]) if j != i]
-    where = {"embedding": "embedding", "head": "output head"}[table]
-    first = f"{name(characters[near[0]])} (cosine {said(alike[i, near[0]])})"
-    rest = ", ".join(f"{name(characters[j])} ({said(alike[i, j])})" for j in near[1:5])
-    expected = f"In the {where}, the nearest to {name(character)} is {first}, followed by {rest}."
-    if other:
-        j = characters.index(other)
-        expected += (
-            f" {name(other)} has a cosine of {said(alike[i, j])} and is number {near.index(j) + 1} of 64."
-        )
-    assert w.says == expected
-    assert w.root.locator(".gf-near li").count() == 8
-    kept = round(100 * CharacterMap().maps[table]["share"])
-    assert f"keeps {kept} %" in w.root.inner_text()
+def test_the_line_says_what_the_model_says(mount, model):
+    w, characters = mount(CharacterMap()), model[1].characters
+    for table, (character, other) in itertools.product(TABLES, [("e", "E"), ("\n", "k"), (".", "")]):
+        w.set(table=table, character=character, other=other)
+        alike, i = likeness(model, table), characters.index(character)
+        near = [j for j in np.argsort(-alike[i]) if j != i]
+        where = {"embedding": "embedding", "head": "output head"}[table]
+        first = f"{name(characters[near[0]])} (cosine {said(alike[i, near[0]])})"
+        rest = ", ".join(f"{name(characters[j])} ({said(alike[i, j])})" for j in near[1:5])
+        expected = f"In the {where}, the nearest to {name(character)} is {first}, followed by {rest}."
+        if other:
+            j = characters.index(other)
+            cosine, rank = said(alike[i, j]), near.index(j) + 1
+            expected += f" {name(other)} has a cosine of {cosine} and is number {rank} of 64."
+        assert w.says == expected
+        assert w.root.locator(".gf-near li").count() == 8
+        kept = round(100 * CharacterMap().maps[table]["share"])
+        assert f"keeps {kept} %" in w.root.inner_text()
 
 
 def test_it_is_wandered_in_by_keyboard(mount):
@@ -192,10 +191,3 @@ def test_the_numbers_are_a_table(mount, model):
     assert re.match(
         r"Map of 65 characters by their rows in the embedding, line break joined to space, ", w.label
     )
-
-
-def test_python_sets_and_the_view_follows(mount):
-    w = mount(CharacterMap())
-    w.set(character=" ", other="\n")
-    assert w.says.startswith("In the embedding, the nearest to space is ")
-    assert "line break has a cosine of" in w.says

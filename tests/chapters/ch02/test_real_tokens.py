@@ -161,15 +161,19 @@ def test_own_text_is_cut_with_the_vocabularies(mount):
     assert w.page.evaluate("window.asked") == asked  # loaded once
 
 
-@pytest.mark.parametrize(
-    "text", ["<b>bold</b><script>alert(1)</script>", "שלום עולם", "\U0001f355" * 40, "\n\n\t ", "é" * 999]
-)
-def test_any_text_is_kept_and_answered(mount, text):
+def test_any_text_is_kept_and_answered(mount):
     w = mount(RealTokens())
-    w.control("Your text").fill(text)
-    assert w.says.startswith(f"Your text has {len(text)} character")
-    assert w.control("Your text").input_value() == text
-    assert w.root.locator(".gf-pieces script, .gf-pieces b").count() == 0
+    for text in (
+        "<b>bold</b><script>alert(1)</script>",
+        "שלום עולם",
+        "\U0001f355" * 40,
+        "\n\n\t ",
+        "é" * 999,
+    ):
+        w.control("Your text").fill(text)
+        assert w.says.startswith(f"Your text has {len(text)} character")
+        assert w.control("Your text").input_value() == text
+        assert w.root.locator(".gf-pieces script, .gf-pieces b").count() == 0
 
 
 def test_a_token_is_explained_by_keyboard(mount):

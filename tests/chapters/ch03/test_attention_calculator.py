@@ -153,55 +153,56 @@ def test_scale_and_mask_by_keyboard(mount):
     assert check_after[0] == check_after[2] == [1] * 5
 
 
-@pytest.mark.parametrize(
-    ("mask", "at", "says"),
-    [
-        (
-            "none",
-            ["scores", 4, 1],
-            "Score of “horse” with “kingdom”: 2.0·2.0 + 0.5·(−0.5) = 3.75; divided by √2, this is 2.65.",
-        ),
-        (
-            "before",
-            ["scores", 0, 2],
-            "Score of “my” with “for”: 2.0·(−1.0) + 0.0·1.0 = −2.00; divided by √2, this is −1.41. "
-            "But “for” comes later, so the mask sets the score to −∞.",
-        ),
-        (
-            "none",
-            ["weights", 4, 1],
-            "Weight that “horse” gives to “kingdom”: e^2.6517 = 14.18 out of 20.18 in its row, which is 0.70.",
-        ),
-        (
-            "before",
-            ["weights", 1, 3],
-            "Weight that “kingdom” gives to “a”: 0, because its score is −∞ and e^−∞ is 0. "
-            "The rest of the row still sums to 1.00.",
-        ),
-        (
-            "after",
-            ["outputs", 0, 0],
-            "Output of “my”, first number: 0.0221·0.0 + 0.0000·5.0 + 0.0000·0.0 + 0.0000·0.0 + 0.0000·1.0 = 0.00. "
-            "The weights of “my” sum to 0.02, not to 1, because the hidden words have kept their share.",
-        ),
-        (
-            "none",
-            ["q", 4, 0],
-            "The query of “horse” is (2.0, 0.5). "
-            "Its dot products with the five keys give a row of scores.",
-        ),
-        (
-            "none",
-            ["v", 1, 0],
-            "The value of “kingdom” is (5.0, 0.0). “my” gives it a larger weight than the other words do, 0.76.",
-        ),
-    ],
-)  # fmt: skip
-def test_the_line_below_says_the_sum(mount, mask, at, says):
-    w = mount(AttentionCalculator(mask=mask))
-    cell(w, *at).hover()
-    assert w.says == says
-    assert w.get("cell") == at
+SAID = [
+    (
+        "none",
+        ["scores", 4, 1],
+        "Score of “horse” with “kingdom”: 2.0·2.0 + 0.5·(−0.5) = 3.75; divided by √2, this is 2.65.",
+    ),
+    (
+        "before",
+        ["scores", 0, 2],
+        "Score of “my” with “for”: 2.0·(−1.0) + 0.0·1.0 = −2.00; divided by √2, this is −1.41. "
+        "But “for” comes later, so the mask sets the score to −∞.",
+    ),
+    (
+        "none",
+        ["weights", 4, 1],
+        "Weight that “horse” gives to “kingdom”: e^2.6517 = 14.18 out of 20.18 in its row, which is 0.70.",
+    ),
+    (
+        "before",
+        ["weights", 1, 3],
+        "Weight that “kingdom” gives to “a”: 0, because its score is −∞ and e^−∞ is 0. "
+        "The rest of the row still sums to 1.00.",
+    ),
+    (
+        "after",
+        ["outputs", 0, 0],
+        "Output of “my”, first number: 0.0221·0.0 + 0.0000·5.0 + 0.0000·0.0 + 0.0000·0.0 + 0.0000·1.0 = 0.00. "
+        "The weights of “my” sum to 0.02, not to 1, because the hidden words have kept their share.",
+    ),
+    (
+        "none",
+        ["q", 4, 0],
+        "The query of “horse” is (2.0, 0.5). "
+        "Its dot products with the five keys give a row of scores.",
+    ),
+    (
+        "none",
+        ["v", 1, 0],
+        "The value of “kingdom” is (5.0, 0.0). “my” gives it a larger weight than the other words do, 0.76.",
+    ),
+]  # fmt: skip
+
+
+def test_the_line_below_says_the_sum(mount):
+    w = mount(AttentionCalculator())
+    for mask, at, says in SAID:
+        w.set(mask=mask)
+        cell(w, *at).hover()
+        assert w.says == says
+        assert w.get("cell") == at
 
 
 def test_every_sum_that_is_said_is_true(mount):
@@ -248,25 +249,25 @@ def test_on_a_phone_the_sum_is_in_view_wherever_the_reader_points(mount):
         assert 0 <= box["y"] <= 700 - box["height"], kind
 
 
-@pytest.mark.parametrize(
-    ("at", "lit"),
-    [
-        (["outputs", 2, 1], {"weights": [(2, s) for s in range(5)], "v": [(s, 1) for s in range(5)]}),
-        (["weights", 2, 1], {"scores": [(2, s) for s in range(5)]}),
-        (["scores", 2, 1], {"q": [(2, 0), (2, 1)], "k": [(1, 0), (1, 1)]}),
-        (["k", 2, 1], {"k": [(2, 0)], "scores": [(t, 2) for t in range(5)]}),
-        (["v", 2, 1], {"weights": [(t, 2) for t in range(5)], "outputs": [(t, 1) for t in range(5)]}),
-    ],
-)
-def test_what_a_number_is_made_of_lights_up(mount, at, lit):
+LIT = [
+    (["outputs", 2, 1], {"weights": [(2, s) for s in range(5)], "v": [(s, 1) for s in range(5)]}),
+    (["weights", 2, 1], {"scores": [(2, s) for s in range(5)]}),
+    (["scores", 2, 1], {"q": [(2, 0), (2, 1)], "k": [(1, 0), (1, 1)]}),
+    (["k", 2, 1], {"k": [(2, 0)], "scores": [(t, 2) for t in range(5)]}),
+    (["v", 2, 1], {"weights": [(t, 2) for t in range(5)], "outputs": [(t, 1) for t in range(5)]}),
+]
+
+
+def test_what_a_number_is_made_of_lights_up(mount):
     w = mount(AttentionCalculator())
-    cell(w, *at).focus()
-    w.settle()
-    for kind, width in KINDS.items():
-        cells = w.root.locator(f".gf-block-{kind} .gf-result, .gf-block-{kind} .gf-number")
-        bright = cells.evaluate_all("cells => cells.map((cell) => cell.classList.contains('gf-lit'))")
-        assert [divmod(i, width) for i, is_lit in enumerate(bright) if is_lit] == lit.get(kind, []), kind
-    assert w.root.locator(".gf-here").count() == 1
+    for at, lit in LIT:
+        cell(w, *at).focus()
+        w.settle()
+        for kind, width in KINDS.items():
+            cells = w.root.locator(f".gf-block-{kind} .gf-result, .gf-block-{kind} .gf-number")
+            bright = cells.evaluate_all("cells => cells.map((cell) => cell.classList.contains('gf-lit'))")
+            assert [divmod(i, width) for i, is_lit in enumerate(bright) if is_lit] == lit.get(kind, []), kind
+        assert w.root.locator(".gf-here").count() == 1
 
 
 def test_results_are_one_stop_each_and_arrows_go_between_them(mount):
@@ -288,16 +289,17 @@ def test_the_numbers_are_there_as_tables(mount):
         np.testing.assert_allclose(rows, right, atol=5.1e-5)
 
 
-@pytest.mark.parametrize("width", [360, 640, 700, 760, 900])
-def test_numbers_of_neighbouring_cells_do_not_touch(mount, width):
-    w = mount(AttentionCalculator(), width=width)
-    w.settle()
-    gaps = w.root.evaluate(
-        """root => [...root.querySelectorAll(".gf-result")].map((cell) => {
-            const text = document.createRange();
-            text.selectNodeContents(cell);
-            return cell.getBoundingClientRect().width - text.getBoundingClientRect().width;
-        })"""
-    )
-    assert len(gaps) == 60
-    assert min(gaps) >= 6
+def test_numbers_of_neighbouring_cells_do_not_touch(mount):
+    w = mount(AttentionCalculator())
+    for width in (360, 640, 700, 760, 900):
+        w.page.set_viewport_size({"width": width, "height": 900})
+        w.settle()
+        gaps = w.root.evaluate(
+            """root => [...root.querySelectorAll(".gf-result")].map((cell) => {
+                const text = document.createRange();
+                text.selectNodeContents(cell);
+                return cell.getBoundingClientRect().width - text.getBoundingClientRect().width;
+            })"""
+        )
+        assert len(gaps) == 60
+        assert min(gaps) >= 6, width

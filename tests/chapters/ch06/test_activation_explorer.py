@@ -52,14 +52,6 @@ def test_values_and_slopes_are_those_of_scratch_and_of_torch(call):
         np.testing.assert_allclose(slopes, torch.autograd.grad(wanted.sum(), x)[0], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("x", [-4.0, -0.75, 0.0, 0.3, 4.0])
-def test_python_shows_what_is_drawn(call, x):
-    widget = ActivationExplorer(x=x)
-    drawn = call("activation_explorer", "activated", x)
-    assert drawn["values"] == pytest.approx(widget.activated().values, abs=1e-12)
-    assert drawn["slopes"] == pytest.approx(widget.activated().slopes, abs=1e-12)
-
-
 def test_a_gated_neuron_is_that_of_a_feed_forward_network(call):
     """Uses a network of one neuron whose weights pass on the gate's number and the other number unchanged."""
     network = scratch.FeedForward(2, 1, activation="swiglu", bias=False, generator=None, dtype=np.float64)

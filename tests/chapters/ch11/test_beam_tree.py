@@ -183,16 +183,3 @@ def test_texts_of_other_lengths_are_valued_as_the_penalty_says(mount, view):
     w.saved()
     found(w)
     assert "All texts have the same length here" in w.says
-
-
-def test_accessible_and_never_wider_than_the_page(mount, view, shoot):
-    w = mount(view(n_beams=6))
-    assert w.tables()
-    shoot("beamtree-900")
-    assert w.axe_violations() == []
-    w.page.set_viewport_size({"width": 360, "height": 900})
-    w.settle()
-    assert w.overflow() == 0
-    for box in (node.bounding_box() for node in w.root.locator("button.gf-beam-node").all()[:12]):
-        assert min(box["width"], box["height"]) >= 24
-    shoot("beamtree-360")

@@ -221,14 +221,3 @@ def test_another_text_on_a_phone_and_what_it_does_not_know(mount, shoot):
     assert w.overflow() == 0
     assert w.axe_violations() == []
     shoot("translator-360")
-
-
-def test_a_model_that_does_not_come_is_told(mount):
-    w = mount(DateTranslator())
-    w.page.evaluate("() => { window.mounted[0].model.send = () => { throw new Error('nobody is there'); }; }")
-    w.control(FIELD).fill("3 May 1994")
-    w.rest()
-    assert w.says.startswith("No kernel responds. Run this cell in JupyterLab to load the ")
-    w.control(FIELD).fill(EXAMPLE)
-    w.rest()
-    assert w.says.startswith("“1” at position 6, the month’s 2nd digit")
