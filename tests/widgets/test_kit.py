@@ -135,14 +135,14 @@ FORGED = """(input, value) => {
 }"""
 
 
-@pytest.mark.parametrize("value", ["", "x", "NaN", "-1e9", "1e9", "0.4"])
-def test_whatever_is_in_a_slider_the_trait_stays_in_its_range(mount, value):
+def test_whatever_is_in_a_slider_the_trait_stays_in_its_range(mount):
     view = mount(Panel())
-    for name in ("Count", "Base", "Width"):
-        view.control(name).evaluate(FORGED, value)
-    assert 0 <= view.get("count") <= view.get("most")
-    assert 10 <= view.get("base") <= 1e6
-    assert view.get("width") in [1, 8, 64, view.get("most")]
+    for value in ("", "x", "NaN", "-1e9", "1e9", "0.4"):
+        for name in ("Count", "Base", "Width"):
+            view.control(name).evaluate(FORGED, value)
+        assert 0 <= view.get("count") <= view.get("most")
+        assert 10 <= view.get("base") <= 1e6
+        assert view.get("width") in [1, 8, 64, view.get("most")]
 
 
 def test_halves_of_characters_do_not_reach_a_trait(mount):

@@ -158,35 +158,6 @@ def test_the_board_measures_the_readers_model(mount, file):
     assert shown == pytest.approx(float(inside.mean_loss(small(), [({"ids": inputs}, targets)])), abs=2e-4)
 
 
-def test_a_model_that_knows_none_of_the_characters_is_shown_too(mount, tmp_path):
-    """Nothing of the text is left, so it starts from its own first character."""
-    cyrillic = "абвгдежзик"
-    path = in_a_file(
-        tmp_path, small(vocab_size=len(cyrillic), qk_norm=False, embedding_norm=False), characters=cyrillic
-    )
-    for name in TAKE:
-        w = mount(getattr(widgets, name)())
-        opened(w, path)
-        assert w.says
-
-
-@pytest.mark.parametrize("context", [2, 13])
-def test_a_tiny_context_is_enough_or_refused_in_a_sentence(mount, tmp_path, context):
-    path = in_a_file(tmp_path, small(context_length=context))
-    for name in TAKE:
-        w = mount(getattr(widgets, name)())
-        choose_file(w, path)
-        refused = name == "BeamTree" and context < 13
-        words = (
-            f"This view writes up to 12 characters, but context_length={context}."
-            if refused
-            else "shows my-gpt"
-        )
-        expect(said(w)).to_contain_text(words)
-        expect(summary(w)).to_have_text(BOTH if refused else "Model: yours, my-gpt")
-        w.rest()
-
-
 # --- choosing ---
 
 
@@ -496,40 +467,55 @@ def test_the_name_of_a_file_cannot_disturb_a_sentence(mount, tmp_path):
 # --- models of any size ---
 
 
-@pytest.mark.parametrize("characters", ["a", "ab", "abcdefgh", "abcdefghi", "🎵🎶a"])
+FEW = ["a", "ab", "abcdefgh", "abcdefghi", "🎵🎶a", "абвгдежзик"]
+
+
+@pytest.fixture(scope="module")
+def strange(tmp_path_factory):
+    """Provides strange(name), a file: of FEW characters, of a tiny context, or of logits that are not finite."""
+    sizes = {"n_layers": 1, "n_heads": 1, "qk_norm": False, "embedding_norm": False}
+    models = {few: (small(vocab_size=len(few), **sizes), few) for few in FEW}
+    models |= {f"{n} positions": (small(context_length=n), CHARACTERS) for n in (2, 13)}
+    models["infinite"] = small(attention_scale=1e308), CHARACTERS
+    folder = tmp_path_factory.mktemp("strange")
+    return {
+        name: in_a_file(folder, model, f"{name}.safetensors", characters=characters)
+        for name, (model, characters) in models.items()
+    }.get
+
+
 @pytest.mark.parametrize("name", TAKE)
-def test_few_characters_are_enough(mount, tmp_path, name, characters):
-    sizes = {
-        "vocab_size": len(characters),
-        "n_layers": 1,
-        "n_heads": 1,
-        "qk_norm": False,
-        "embedding_norm": False,
-    }
+def test_a_strange_model_is_shown_or_refused_in_a_sentence(mount, strange, name):
     w = mount(getattr(widgets, name)())
-    opened(w, in_a_file(tmp_path, small(**sizes), characters=characters))
-    w.root.locator("textarea").fill(3 * characters[0])
-    w.rest()
-    if (more := w.root.get_by_role("button", name=re.compile("^One (more|character)$"))).count():
-        for _ in range(6):
-            more.click()
-            w.rest()
-    if name == "LiveWriter":
-        assert re.fullmatch(f"[{characters}]{{6}}", w.root.locator(".gf-live-written").text_content())
-    shown = f"{w.root.inner_text()} {w.tables()} {w.label}"
-    assert not re.findall(
-        r"undefined|NaN|Infinity|(?<![\d,.])1 (?:characters|blocks|heads|others|tokens)\b", shown
-    )
-
-
-def test_a_model_whose_logits_are_not_finite_is_told_of_in_a_sentence(mount, tmp_path):
-    path = in_a_file(tmp_path, small(attention_scale=1e308))
-    for name in TAKE:
-        w = mount(getattr(widgets, name)())
-        opened(w, path)
+    for characters in FEW:  # of the text nothing is left, so it starts from the model's own first character
+        choose_file(w, strange(characters))
+        expect(summary(w)).to_have_text(f"Model: yours, {characters}")
+        w.root.locator("textarea").fill(3 * characters[0])
+        w.rest()
+        if (more := w.root.get_by_role("button", name=re.compile("^One (more|character)$"))).count():
+            for _ in range(6):
+                more.click()
+                w.rest()
         if name == "LiveWriter":
-            w.root.get_by_role("button", name="One more").click()
-        expect(w.root.locator(".gf-says")).to_have_text(
-            re.compile("the model’s logits are not all finite numbers")
+            assert re.fullmatch(f"[{characters}]{{6}}", w.root.locator(".gf-live-written").text_content())
+        shown = f"{w.root.inner_text()} {w.tables()} {w.label}"
+        assert not re.findall(
+            r"undefined|NaN|Infinity|(?<![\d,.])1 (?:characters|blocks|heads|others|tokens)\b", shown
         )
-        assert "NaN" not in w.root.inner_text()
+    for n in (13, 2):
+        choose_file(w, strange(f"{n} positions"))
+        refused = name == "BeamTree" and n < 13
+        words = (
+            f"This view writes up to 12 characters, but context_length={n}." if refused else "This view shows"
+        )
+        expect(said(w)).to_contain_text(words)
+        expect(summary(w)).to_have_text(BOTH if refused else f"Model: yours, {n} positions")
+        w.rest()
+    choose_file(w, strange("infinite"))
+    expect(summary(w)).to_have_text("Model: yours, infinite")
+    if name == "LiveWriter":
+        w.root.get_by_role("button", name="One more").click()
+    expect(w.root.locator(".gf-says")).to_have_text(
+        re.compile("the model’s logits are not all finite numbers")
+    )
+    assert "NaN" not in w.root.inner_text()

@@ -345,17 +345,9 @@ def test_a_chapter_without_a_quiz():
 
 
 @pytest.mark.parametrize("chapter", [one.number for one in contents.chapters()])
-def test_the_books_quizzes_load_and_do_not_give_themselves_away(chapter, mount):
-    quiz = Quiz.load(chapter)
-    assert len(quiz.questions) >= 6
-    right = [i for q in quiz.questions for i, o in enumerate(q["options"]) if o.get("correct")]
+def test_the_books_quizzes_do_not_give_themselves_away(chapter):
+    """tests/site/test_widgets.py chooses every option of theirs."""
+    questions = Quiz.load(chapter).questions
+    assert len(questions) >= 6
+    right = [i for q in questions for i, o in enumerate(q["options"]) if o.get("correct")]
     assert len(set(right)) >= 3, "the right option is nearly always in the same place"
-    view = mount(quiz)
-    for q, question in enumerate(quiz.questions):
-        field = view.root.locator("fieldset").nth(q)
-        for i in range(len(question["options"])):
-            field.locator("input").nth(i).check()
-            if not question.get("multiple"):
-                view.settle()
-                right = "✓ Right." if question["options"][i].get("correct") else "✗ No."
-                assert field.locator(".gf-feedback").inner_text().startswith(right)
