@@ -8,13 +8,13 @@ import json
 import os
 import re
 import shutil
-import signal
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
 
 import pytest
 import typer
+from bounded import bounded
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -23,8 +23,6 @@ from glassformer.cli import app
 from glassformer.progress import bar
 from glassformer.published import published
 from glassformer.text import BytePairTokenizer
-
-resource = pytest.importorskip("resource", reason="Windows has no such limits")
 
 SECONDS = 10  # for one command: a hundred times what it takes on a quiet machine
 BYTES = 4 * 2**30  # of addresses, beyond what this process has
@@ -80,29 +78,6 @@ def place(tmp_path_factory):
     return place
 
 
-@contextmanager
-def bounded():
-    """Fails if the block takes too long or needs too much memory."""
-
-    def late(number, frame):
-        raise AssertionError(f"not done after {SECONDS} seconds")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(SECONDS)
-    limits = resource.getrlimit(resource.RLIMIT_AS)
-    pages = (
-        int(Path("/proc/self/statm").read_text().split()[0]) if os.path.exists("/proc/self/statm") else None
-    )
-    if pages is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + BYTES, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, limits)
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def call(*arguments):
     """Returns the status of a command, and what it wrote to stderr. Any other exception is an error in the program."""
     out, err = io.StringIO(), io.StringIO()
@@ -113,7 +88,7 @@ def call(*arguments):
 
 def check(*arguments):
     """Checks that the command succeeds, with nothing but warnings, or explains in one line why not."""
-    with bounded():
+    with bounded(SECONDS, BYTES):
         status, said = call(*arguments)
     if status == 0:
         assert all(line.startswith("warning: ") for line in said.splitlines()), said

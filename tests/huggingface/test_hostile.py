@@ -7,13 +7,11 @@ never finished or ended in a traceback have tests of their own.
 import json
 import math
 import shutil
-import signal
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tokenizers
+from bounded import bounded
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -74,33 +72,6 @@ def place(tmp_path_factory):
     return tmp_path_factory.mktemp("hostile") / "folder"
 
 
-class TooLong(BaseException):
-    """An exception that `except Exception` does not catch."""
-
-
-@contextmanager
-def bounded():
-    """Fails if the block takes more memory or time than a few kilobytes justify."""
-    resource = pytest.importorskip("resource", reason="Windows has no such limits")
-
-    def stop(*_):
-        raise TooLong(f"{SECONDS} seconds were not enough")
-
-    old = resource.getrlimit(resource.RLIMIT_AS)
-    status = Path("/proc/self/statm")  # Linux: how much is mapped now
-    if status.exists():
-        mapped = int(status.read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (mapped + N_BYTES, old[1]))
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
-        resource.setrlimit(resource.RLIMIT_AS, old)
-
-
 EVERYTHING = (load, tokenizer, stop_ids, start_id)
 
 
@@ -111,7 +82,7 @@ def refusals(place, files, asks=EVERYTHING):
     for name, content in files.items():
         (place / name).write_bytes(content)
     errors, model = [], None
-    with bounded(), np.errstate(all="ignore"):
+    with bounded(SECONDS, N_BYTES, of_the_processor=True), np.errstate(all="ignore"):
         for ask in asks:
             try:
                 found = ask(place)
