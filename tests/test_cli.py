@@ -197,23 +197,15 @@ def test_what_cannot_be_printed_is_told():
 
 @pytest.mark.skipif(os.name != "posix", reason="no such shell")
 @pytest.mark.parametrize(
-    ("closed", "arguments"), [(">&-", "params gpt2"), (">&- 2>&-", "generate --n-new 2")]
+    ("closed", "arguments", "status"),
+    [(">&-", "params gpt2", 0), (">&- 2>&-", "generate --n-new 2", 0), (">&-", "params gpt2x", 2)],
 )
-def test_a_command_whose_output_is_closed(closed, arguments):
-    ended = _with_closed(closed, *arguments.split())
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="no such shell")
-def test_an_error_that_nobody_can_read():
-    ended = _with_closed(">&-", "params", "gpt2x")
-    assert (ended.returncode, ended.stderr.count("\n"), ended.stderr[:7]) == (2, 1, "Error: ")
-
-
-def _with_closed(closed, *arguments):
-    """Runs a command in a shell that closes its output, its errors or both."""
-    command = shlex.join([sys.executable, "-m", "glassformer", *map(str, arguments)])
-    return subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, text=True, check=False)
+def test_a_command_whose_output_is_closed(closed, arguments, status):
+    command = f"{shlex.quote(sys.executable)} -m glassformer {arguments} {closed}"
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    lines = ended.stderr.splitlines()
+    assert (ended.returncode, ended.stdout, len(lines)) == (status, "", int(status > 0))
+    assert all(line.startswith("Error: ") for line in lines)
 
 
 @pytest.mark.parametrize("room", ["scratch", "nn"])
@@ -334,15 +326,6 @@ def test_generate_reads_a_date(room):
     assert (status, "text[2]='/' is not one of" in words(output)) == (2, True)
 
 
-def test_a_folder_of_the_name_of_a_model(tmp_path, monkeypatch, story):
-    """The book's own names come first; ./dates is the folder."""
-    monkeypatch.chdir(tmp_path)
-    assert train(tmp_path / "dates", "--text", story, "--steps", 1)[1] == 0
-    assert run("generate", "dates", "--prompt", "May 1, 2001") == ("2001-05-01\n", 0)
-    output, status = run("generate", "./dates", "--prompt", "once", "--n-new", 3)
-    assert (status, output[:4]) == (0, "once")
-
-
 @pytest.mark.parametrize("name", ["my run", "dates", "-run", "m.safetensors"])
 def test_the_command_that_train_prints_opens_its_model(tmp_path, monkeypatch, story, name):
     monkeypatch.chdir(tmp_path)
@@ -351,6 +334,8 @@ def test_the_command_that_train_prints_opens_its_model(tmp_path, monkeypatch, st
     command = output.splitlines()[-1].removeprefix("to generate text: python -m glassformer ")
     output, status = run(*shlex.split(command), "--n-new", "3")
     assert (status, len(output), output[0]) == (0, 1 + 3 + 1, "o"), (command, output)
+    if name == "dates":  # the book's own names come first; ./dates is the folder
+        assert run("generate", name, "--prompt", "May 1, 2001") == ("2001-05-01\n", 0)
 
 
 FEW = tuple(  # all 73,049 take seconds to be made and to become ids
@@ -701,19 +686,6 @@ def test_what_two_processes_cannot_share_is_told_before_anything_is_written(tmp_
         output
     )
     assert not (tmp_path / "run").exists()
-
-
-def test_a_run_that_diverges_says_so_and_keeps_what_it_had(tmp_path, story):
-    settings = ("--learning-rate", "1e20", "--set", "training.save_every=1", "--set", "training.warmup=20")
-    output, status = train(tmp_path / "run", "--text", story, "--steps", 9, *settings)
-    last = output.splitlines()[-1]
-    assert status == 2
-    assert re.match(r"Error: step [2-9]: .* training has diverged; a smaller learning_rate may help", last), (
-        last
-    )
-    assert str(checkpoints.latest(tmp_path / "run")) in last
-    kept = checkpoints.load(tmp_path / "run")
-    assert all(np.isfinite(weight).all() for weight in kept.weights.values())
 
 
 def test_output_that_the_terminal_has_no_letters_for_is_printed_without_them():
