@@ -132,11 +132,10 @@ def again_without(model: scratch.Transformer, text: np.ndarray) -> dict[str, flo
     twice = one_after_another(text, text)
     losses = {"nothing": inside.repetition(model, text).again}
     for i in range(model.config.n_layers):
-        parts = {f"head {h}": ("attention", [h]) for h in range(model.config.n_heads)}
-        parts |= {"feed-forward": ("feed-forward", None)}
-        for name, (sublayer, which) in parts.items():
-            with inside.ablated(model, i, sublayer, which, mean_over=twice):
-                losses[f"block {i}: {name}"] = inside.repetition(model, text).again
+        for name in (*(f"head {h}" for h in range(model.config.n_heads)), "feed-forward"):
+            part = f"block {i}: {name}"
+            with inside.without(model, [part], mean_over=twice):
+                losses[part] = inside.repetition(model, text).again
     return losses
 
 

@@ -106,12 +106,11 @@ def ablations(
     batches = list(batches)
     losses = {"nothing": mean_loss(model, batches)}
     for i, block in enumerate(decoder_of(model).blocks):
-        parts = {"attention": ("attention", None)}
-        parts |= {f"head {h}": ("attention", [h]) for h in range(block.attention.n_heads)}
-        parts |= {"feed-forward": ("feed-forward", None)}
-        for name, (sublayer, which) in parts.items():
-            with ablated(model, i, sublayer, which, mean_over=mean_over):
-                losses[f"block {i}: {name}"] = mean_loss(model, batches)
+        heads = [f"head {h}" for h in range(block.attention.n_heads)]
+        for name in ("attention", *heads, "feed-forward"):
+            part = f"block {i}: {name}"
+            with without(model, [part], mean_over=mean_over):
+                losses[part] = mean_loss(model, batches)
     return losses
 
 
