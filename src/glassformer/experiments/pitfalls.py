@@ -198,13 +198,13 @@ def curves(losses: Sequence[float], lengths: Sequence[float], reported: float | 
 
 
 def beginnings(
-    ids: Int64[np.ndarray, " T"], tokenizer: CharTokenizer, n_texts: int, length: int = PROMPT
+    ids: Int64[np.ndarray, " T"], tokenizer: CharTokenizer, n_texts: int
 ) -> list[Int64[np.ndarray, " _"]]:
     """Returns the first characters of paragraphs from all over a text, where the speakers' names are."""
     text = tokenizer.decode(ids)
     starts = [found.end() for found in re.finditer("\n\n", text) if found.end() + LENGTH <= len(text)]
     chosen = np.linspace(0, len(starts) - 1, n_texts).astype(int)
-    return [np.asarray(ids[starts[i] : starts[i] + length]) for i in chosen]
+    return [np.asarray(ids[starts[i] : starts[i] + PROMPT]) for i in chosen]
 
 
 class Judge:

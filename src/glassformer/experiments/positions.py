@@ -9,7 +9,7 @@ from jaxtyping import Float
 from glassformer import _checks as checks
 from glassformer import nn
 from glassformer.experiments.experiment import WHOLE_TENTH, Experiment, Found
-from glassformer.experiments.training import losses_in, read_in_windows, trainer_of
+from glassformer.experiments.training import SMALL_MODERN, losses_in, read_in_windows, trainer_of
 from glassformer.tasks import NextToken
 from glassformer.text import corpus
 from glassformer.train import Trainer
@@ -25,13 +25,6 @@ SEEDS = (0, 1, 2)
 STEPS = 600
 MORE_STEPS = (30, 300)  # steps of further training at REACH
 
-# The modern recipe except for its size.
-CHANGES = (
-    "model.d_model=64",
-    "model.n_layers=3",
-    "model.d_ff=172",
-    "model.attention_scale=0.6",  # 2.4 / √d_head, as there
-)
 T5_OWN = 128  # that of T5's own models; here the default is T / 2, so that training covers all buckets
 
 CONTESTANTS = (
@@ -127,7 +120,7 @@ def recipe_of(
         f"training.steps={steps}",
         "training.evaluate_every=0",
     )
-    return Recipe.of_the_book("modern", [*CHANGES, *run, *changes])
+    return Recipe.of_the_book("modern", [*SMALL_MODERN, *run, *changes])
 
 
 @torch.no_grad()

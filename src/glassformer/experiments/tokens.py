@@ -11,7 +11,7 @@ from glassformer import _checks as checks
 from glassformer import nn
 from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import Experiment, Found
-from glassformer.experiments.training import drawn, losses_in, read_in_windows, trained
+from glassformer.experiments.training import SMALL_MODERN, drawn, losses_in, read_in_windows, trained
 from glassformer.tasks import NextToken
 from glassformer.text import BytePairTokenizer, CharTokenizer, corpus
 from glassformer.train.config import TrainingConfig
@@ -26,14 +26,6 @@ READ_ALIKE = (1024,)  # also trained on an equal amount of text
 EQUAL = ("work", "text")
 SEEDS = (0, 1, 2)
 STEPS = 500  # with characters; with byte pairs, as many as the same work or the same text allows
-
-# The modern recipe except for its size.
-CHANGES = (
-    "model.d_model=64",
-    "model.n_layers=3",
-    "model.d_ff=172",
-    "model.attention_scale=0.6",  # 2.4 / √d_head, as there
-)
 
 
 def measure(
@@ -119,7 +111,7 @@ def recipe_of(steps: int, seed: int, changes: Sequence[str] = ()) -> tuple[Model
         f"training.steps={steps}",
         "training.evaluate_every=0",
     )
-    recipe = Recipe.of_the_book("modern", [*CHANGES, *run, *changes])
+    recipe = Recipe.of_the_book("modern", [*SMALL_MODERN, *run, *changes])
     sizes: dict[str, Any] = {"vocab_size": 2, "context_length": T}
     return ModelConfig(**recipe.model, **sizes), recipe.training
 
