@@ -120,69 +120,6 @@ def test_attention_maps_share_a_fixed_range_and_label_the_last_tokens_as_queries
     plt.close(fig)
 
 
-def test_source_is_shown_as_code_with_the_summary_of_its_docstring(shown):
-    def double(x):
-        """Twice x,
-        in two lines.
-
-        Raises:
-            Nothing.
-        """
-        return 2 * x
-
-    class Halves:
-        """One line."""
-
-        def half(self, x):
-            # A comment, and a string that is no docstring.
-            """Half of x."""
-            return f"{x / 2}"
-
-    figures.show_source(double, Halves)
-    (markdown,) = shown
-    assert (
-        markdown
-        == '''```python
-def double(x):
-    """Twice x,
-    in two lines."""
-    return 2 * x
-
-class Halves:
-    """One line."""
-
-    def half(self, x):
-        # A comment, and a string that is no docstring.
-        """Half of x."""
-        return f"{x / 2}"
-```'''
-    )
-
-
-class Doubles:
-    """Doubles."""
-
-    def forward(self, x):
-        """Forwards."""
-        return 2 * x
-
-    def forward_backward(self, grad):
-        """Backwards."""
-        return 2 * grad
-
-    def last(self):
-        """Says something."""
-
-
-def test_the_way_back_is_shown_on_request(shown):
-    figures.show_source(Doubles)
-    figures.show_source(Doubles, backward=True)
-    without, whole = shown
-    assert "forward_backward" in whole
-    assert "backward" not in without
-    assert "return 2 * x\n\n    def last(self):" in without
-
-
 class Screen:
     """Stands in for a notebook's display, and notes what was shown and what was replaced."""
 

@@ -84,13 +84,6 @@ def test_every_prompt_of_a_batch_is_searched_alone():
     assert len({len(text) for text, _ in together}) > 1
 
 
-def test_scores_descend_and_texts_differ():
-    model = Chain(np.random.default_rng(2).normal(0, 1.5, (8, 8)))
-    texts, scores = zip(*found(model, [0], 10, n_beams=6, n_return=6, stop_ids=[5]), strict=True)
-    assert list(scores) == sorted(scores, reverse=True)
-    assert len({tuple(text) for text in texts}) == 6
-
-
 def test_a_vocabulary_smaller_than_the_beams():
     assert len(found(Fixed([0.0, 1.0]), [0], 1, n_beams=8, n_return=8)) == 2  # there are only two texts
     assert len(found(Fixed([0.0, 1.0]), [0], 3, n_beams=8, n_return=8)) == 8

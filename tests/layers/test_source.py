@@ -196,6 +196,14 @@ ODD = {
     "lines within a string": ('def f():\n    return """(\n  a\n)\n\n\n\nb"""',) * 2,
     "a raw docstring": ('def f():\n    r"""One \\d.\n\n    Two.\n    """',) * 2,
     "a docstring that ends in a quotation": ('def f():\n    """Say "a"\n\n    b.\n    """',) * 2,
+    "a summary in two lines": (
+        'def f(x):\n    """Twice x,\n    in two lines.\n\n    Raises:\n        Nothing.\n    """\n    return x',
+        'def f(x):\n    """Twice x,\n    in two lines."""\n    return x',
+    ),
+    "a string that is no docstring": (
+        'class C:\n    """C."""\n\n    def f(x):\n        # one\n        """X."""\n        """Y."""\n        return x',
+    )
+    * 2,
     "no program": ("lambda x: x, ",) * 2,
     "Windows": ("def f(x):\r\n    checks.g(x)\r\n    return x", "def f(x):\n    return x"),
     "a coroutine": (

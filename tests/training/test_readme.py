@@ -1,6 +1,7 @@
 """Runs the Python examples in the README of training, with fewer steps, one after the other."""
 
 import re
+from types import SimpleNamespace
 
 from glassformer import text
 from glassformer.experiments import spread, stored
@@ -13,24 +14,13 @@ TEXT = (ROOT / "src" / "glassformer" / "train" / "README.md").read_text(encoding
 PARTS = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL)
 
 
-class Shown:
-    def __init__(self):
-        self.html = ""
-
-    def display(self, item, display_id):
-        self.html = item.data
-        return self
-
-    def update(self, item):
-        self.html = item.data
-
-
 def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
-    shown = Shown()
-    monkeypatch.setattr(loss_curve, "display", shown.display)
+    shown = []
+    curve = SimpleNamespace(update=lambda item: shown.append(item.data))
+    monkeypatch.setattr(loss_curve, "display", lambda item, display_id: curve)
     corpus = text.corpus()[:20_000]  # no less than all of it, this says whether it runs
     monkeypatch.setattr(text, "corpus", lambda: corpus)
     names = {}
@@ -38,7 +28,7 @@ def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, capsys):
         exec(re.sub(r"steps=\d+", "steps=2", part), names)  # 2 steps say as much as 2000: does it run?
     assert len(PARTS) == 3
     assert (tmp_path / "runs" / "by-hand" / "step-00000002").is_dir()
-    assert "The loss falls, in NumPy" in shown.html
+    assert "The loss falls, in NumPy" in shown[-1]
     written = capsys.readouterr().out
     written = written.removeprefix('device="auto" has chosen cpu\n')
     assert len(written) == 1 + 60 + 1  # what it was given, what it wrote, and the end of the line
