@@ -11,8 +11,8 @@ from markdown_it import MarkdownIt
 
 from tools import notebooks
 from tools.book_pages import bibliography
-from tools.shared import chapter_links
 from tools.extensions.anchors import ID, slug
+from tools.shared import chapter_links
 
 BOOK = notebooks.ROOT / "book"
 ROLE = re.compile(r"\{[a-z][\w:-]*\}$")  # before `code`
