@@ -40,9 +40,8 @@ def run_and_kill(folder, settings, threads):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_kill_minus_nine_in_mid_write(tmp_path, optimizer):
-    settings = RUN | {"optimizer": optimizer, "decay": "cosine"}
+def test_kill_minus_nine_in_mid_write(tmp_path):
+    settings = RUN | {"optimizer": "muon", "decay": "cosine"}  # and AdamW, for all but matrices
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     trainer(folder=whole, **settings).run()
 
