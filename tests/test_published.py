@@ -134,7 +134,7 @@ def test_the_gpt_like_use_the_tanh_gelu(name):
     assert (c.norm, c.norm_placement, c.norm_eps, c.feedforward) == ("layernorm", "pre", 1e-5, "gelu_tanh")
 
 
-# The other count that is often read of GPT-3
+# What notes say: of GPT-3, the other count that is often read
 
 
 def test_the_note_on_gpt3_explains_the_other_count():
@@ -144,6 +144,13 @@ def test_the_note_on_gpt3_explains_the_other_count():
     biases_and_norms = c.n_layers * 13 * c.d_model + 2 * c.d_model
     assert count.total + vocabulary - positions - biases_and_norms == 175_181_291_520
     assert "175,181,291,520" in PUBLISHED["gpt3"].note
+
+
+def test_the_note_on_736_names_its_parts():
+    count = TEACHING["teaching-736"].config.parameter_count()
+    embedding, positions, norm = (count[part] for part in ("token embedding", "positions", "final norm"))
+    blocks = count.total - embedding - positions - norm
+    assert TEACHING["teaching-736"].note == f"{embedding} + {positions} + {blocks} + {norm} parameters."
 
 
 # Looking a model up
