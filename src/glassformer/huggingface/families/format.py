@@ -77,18 +77,19 @@ def third(number: int, name: str) -> Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """The names that a family gives its weights."""
+    """The names that a family gives its weights.
 
-    names: Mapping[
-        str, Place | str
-    ]  # by our name, with # for a block's number and without `weight` or `bias`
-    gated: Mapping[str, Place | str] = field(
-        default_factory=dict
-    )  # other names, if feed-forwards have a gate
-    prefix: str = ""  # prefix of all names but the head's; models without a head omit it
-    # Weights that may occur twice, and the weight they belong to
+    `names` has them by our name, with # for a block's number and without `weight` or `bias`; `gated` has other names,
+    if feed-forwards have a gate. `prefix` begins all names but the head's; models without a head omit it. `copies` has
+    weights that may occur twice, and the weight they belong to. `ignored` is a regular expression for entries of files
+    that are no weights of these models.
+    """
+
+    names: Mapping[str, Place | str]
+    gated: Mapping[str, Place | str] = field(default_factory=dict)
+    prefix: str = ""
     copies: Mapping[str, str] = field(default_factory=dict)
-    ignored: str = r"(?!)"  # a regular expression for entries of files that are no weights of these models
+    ignored: str = r"(?!)"
 
 
 # Configurations

@@ -13,6 +13,7 @@ from glassformer.huggingface.families.format import (
     NOT_CAUSAL,
     Format,
     Layout,
+    Place,
     flag,
     linear,
 )
@@ -64,6 +65,11 @@ def write(form: Format, config: ModelConfig) -> dict[str, Any]:
     }
 
 
+def _attention(ours: str, theirs: str) -> dict[str, Place]:
+    """Names the matrices of an attention layer."""
+    return {f"{ours}.W_{name}": linear(f"{theirs}.{name}") for name in "qkvo"}
+
+
 T5 = Format(
     architectures=("T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model"),
     fields={
@@ -111,25 +117,16 @@ T5 = Format(
             "token_embedding": "shared",
             "encoder.positions": "encoder.block.0.layer.0.SelfAttention.relative_attention_bias",
             "encoder.blocks.#.norm_attention": "encoder.block.#.layer.0.layer_norm",
-            "encoder.blocks.#.attention.W_q": linear("encoder.block.#.layer.0.SelfAttention.q"),
-            "encoder.blocks.#.attention.W_k": linear("encoder.block.#.layer.0.SelfAttention.k"),
-            "encoder.blocks.#.attention.W_v": linear("encoder.block.#.layer.0.SelfAttention.v"),
-            "encoder.blocks.#.attention.W_o": linear("encoder.block.#.layer.0.SelfAttention.o"),
+            **_attention("encoder.blocks.#.attention", "encoder.block.#.layer.0.SelfAttention"),
             "encoder.blocks.#.norm_feedforward": "encoder.block.#.layer.1.layer_norm",
             "encoder.blocks.#.feedforward.W_up": linear("encoder.block.#.layer.1.DenseReluDense.wi"),
             "encoder.blocks.#.feedforward.W_down": linear("encoder.block.#.layer.1.DenseReluDense.wo"),
             "encoder.norm": "encoder.final_layer_norm",
             "decoder.positions": "decoder.block.0.layer.0.SelfAttention.relative_attention_bias",
             "decoder.blocks.#.norm_attention": "decoder.block.#.layer.0.layer_norm",
-            "decoder.blocks.#.attention.W_q": linear("decoder.block.#.layer.0.SelfAttention.q"),
-            "decoder.blocks.#.attention.W_k": linear("decoder.block.#.layer.0.SelfAttention.k"),
-            "decoder.blocks.#.attention.W_v": linear("decoder.block.#.layer.0.SelfAttention.v"),
-            "decoder.blocks.#.attention.W_o": linear("decoder.block.#.layer.0.SelfAttention.o"),
+            **_attention("decoder.blocks.#.attention", "decoder.block.#.layer.0.SelfAttention"),
             "decoder.blocks.#.norm_cross_attention": "decoder.block.#.layer.1.layer_norm",
-            "decoder.blocks.#.cross_attention.W_q": linear("decoder.block.#.layer.1.EncDecAttention.q"),
-            "decoder.blocks.#.cross_attention.W_k": linear("decoder.block.#.layer.1.EncDecAttention.k"),
-            "decoder.blocks.#.cross_attention.W_v": linear("decoder.block.#.layer.1.EncDecAttention.v"),
-            "decoder.blocks.#.cross_attention.W_o": linear("decoder.block.#.layer.1.EncDecAttention.o"),
+            **_attention("decoder.blocks.#.cross_attention", "decoder.block.#.layer.1.EncDecAttention"),
             "decoder.blocks.#.norm_feedforward": "decoder.block.#.layer.2.layer_norm",
             "decoder.blocks.#.feedforward.W_up": linear("decoder.block.#.layer.2.DenseReluDense.wi"),
             "decoder.blocks.#.feedforward.W_down": linear("decoder.block.#.layer.2.DenseReluDense.wo"),
