@@ -28,6 +28,11 @@ from .words import mistakes
 # What Python makes of a function without a statement, in any of its versions.
 NOTHING = {"RESUME", "NOP", "LOAD_CONST", "POP_TOP", "RETURN_CONST", "RETURN_VALUE", "CACHE"}
 WAYS = ((True, False), (False, True), (False, False), (True, True))  # tensors, batched
+NUMBERS = {
+    "vocab_size": "the number of ids",
+    "context_length": "the number of ids that the model can read at once",
+    "d_model": "the width of the stream, which is needed because there is no `embed`",
+}
 SHORTEST = 16  # positions: a context of fewer leaves nothing to check
 
 
@@ -40,12 +45,12 @@ class Told(Wrong):
         self.mistake, self.chapter = mistake, known.chapter
 
 
-class Missing(Exception):  # noqa: N818 - the reader has made no error
+class Missing(NotAttempted):
     """The adapter has no piece, or number, of that name."""
 
-
-class LeaveOut(Exception):  # noqa: N818 - the reader has made no error
-    """The piece does more than this stage can judge: the message says what, and that it may stay out of the adapter."""
+    def __init__(self, name: str) -> None:
+        said = NUMBERS.get(name)
+        super().__init__(f"your adapter has no `{name}`{f', {said}' if said else ' yet'}.")
 
 
 class NotLookedAt(Exception):  # noqa: N818 - the reader has made no error
@@ -86,11 +91,8 @@ class Running:
         try:
             with self.begin(piece):
                 yield
-        except (
-            Stop,
-            GeneratorExit,
-        ):  # another `Stop` has kept the first from arriving, and this was thrown away
-            raise
+        except (Stop, GeneratorExit):
+            raise  # the second: another `Stop` has kept the first from arriving, and this was thrown away
         except BaseException:
             self.piece, self.calls = outer, self.calls + 1
             raise
@@ -127,7 +129,8 @@ class GPT:
         self.notes: dict[str, Any] = {}  # what one check of a stage has found out for the next
         self.running, self.hung = running or Running(), hung
         self.adapter = self._made(adapter)
-        self.tensors, self.batched = (self._flag(name) for name in ("tensors", "batched"))
+        # a helper of the reader's may have such a name, too
+        self.tensors, self.batched = (self.piece(name) is True for name in ("tensors", "batched"))
 
     def _made(self, adapter: Any) -> Any:
         """A fresh one of a class, or of a function without arguments; a copy of anything else, if it can be copied."""
@@ -152,11 +155,6 @@ class GPT:
         """Returns a piece as the adapter has it, or None."""
         named = self.adapter if isinstance(self.adapter, Mapping) else None
         return getattr(self.adapter, name, None) if named is None else named.get(name)
-
-    def _flag(self, name: str) -> bool:
-        """Returns a flag of the adapter's. A function of that name, a helper of the reader's, is none."""
-        value = self.piece(name)
-        return isinstance(value, bool | int | np.bool_) and bool(value)
 
     def _runs(self, piece: str) -> contextlib.AbstractContextManager:
         """Notes that this piece runs. Raises `Wrong` if it did not return when it was called before."""
@@ -217,7 +215,7 @@ class GPT:
         try:
             with self._runs(name):
                 return learner(*self._dressed(args, self.tensors, batched))
-        except (Stop, NotAttempted, Missing):
+        except (Stop, NotAttempted):
             raise
         except Wrong as wrong:
             raise Wrong(_instead(str(wrong), f"`{name}`")) from wrong
@@ -312,7 +310,7 @@ class GPT:
             if axes == "T V" and array.shape == (1, shape[1]):
                 raise Told(message, "last-only")
             raise Told(message, "axes-swapped") if sorted(array.shape) == sorted(shape) else Wrong(message)
-        return array if array.dtype.kind in "biu" else array.astype(np.float64)
+        return array.astype(np.float64)
 
     def number(self, name: str, *args: Any, texts: bool = False) -> float:
         """Calls a piece that returns one number; in a tuple, takes the entry that is a number."""

@@ -12,7 +12,7 @@ from glassformer.exercises.expect import Wrong
 from glassformer.exercises.session import as_it_was, replaced, untouched_randomness
 from glassformer.exercises.timelimit import OutOfTime, Stop, call_within, keeper
 
-from .adapter import GPT, LeaveOut, Missing, NotLookedAt, Running
+from .adapter import GPT, Missing, NotLookedAt, Running
 from .stages import STAGES
 from .stages.training import BY_HEART, FROM_TEXT
 
@@ -21,11 +21,6 @@ SECONDS = 120.0  # for a stage: training takes the most, a few seconds for a mod
 PATIENCE = 5.0  # times as long as it may compute: what it may take by the clock on the wall
 AT_A_TIME = 20.0  # for a single call of the reader's code, so that an endless loop ends soon
 
-NUMBERS = {
-    "vocab_size": "the number of ids",
-    "context_length": "the number of ids that the model can read at once",
-    "d_model": "the width of the stream, which is needed because there is no `embed`",
-}
 OF_A_TEXT = ("model", "loss", "training", "generation")
 
 
@@ -158,11 +153,7 @@ def judge(
                 passed += 1
         except Stop:
             raise
-        except Missing as missing:
-            said = NUMBERS.get(str(missing))
-            message = f"your adapter has no `{missing}`{f', {said}' if said else ' yet'}."
-            return replace(verdict, passed=passed, message=message)
-        except (NotAttempted, LeaveOut) as open_yet:
+        except NotAttempted as open_yet:
             return replace(verdict, passed=passed, message=str(open_yet))
         except Wrong as wrong:
             known = {name: getattr(wrong, name) for name in ("chapter", "mistake") if hasattr(wrong, name)}

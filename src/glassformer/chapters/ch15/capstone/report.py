@@ -19,7 +19,7 @@ from glassformer.exercises.timelimit import OutOfTime, Stop, call_within
 from glassformer.published import published
 from glassformer.text import corpus, read_text, split_in_three, tokenizer_from_json
 
-from .adapter import GPT, Cache, Missing
+from .adapter import GPT, Cache
 from .measures.lines import lines_of
 from .stages import STAGES
 from .stages.weights import runs_what_it_loads
@@ -27,7 +27,7 @@ from .stages.weights import runs_what_it_loads
 NEW = 300  # characters that each writes
 SECONDS = 30.0
 STAR = "shipped"
-UNFINISHED = (Missing, NotAttempted, Wrong)
+UNFINISHED = (NotAttempted, Wrong)
 
 
 def beside(folder: Path) -> tuple[Table, str, str]:

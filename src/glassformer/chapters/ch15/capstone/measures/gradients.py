@@ -81,10 +81,8 @@ def slopes_of(gpt: GPT, ids: np.ndarray, targets: np.ndarray, weights: Arrays) -
                 measured[name] = measured[name] if again.wrong else again
         return measured
 
-    with loud_weights(gpt, lambda: gpt.logits(ids)) as changed:
-        if changed:
-            return slopes()
-    return slopes()
+    with loud_weights(gpt, lambda: gpt.logits(ids)):
+        return slopes()
 
 
 def _slope(loss: Callable[[], float], weight: np.ndarray, gradient: np.ndarray, seed: int) -> Slope:

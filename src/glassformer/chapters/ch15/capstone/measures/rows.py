@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong
 
-from ..adapter import GPT, LeaveOut, Missing, Told
+from ..adapter import GPT, Missing, Told
 from .comparing import close, differs
 from .loud import loud_weights
 from .texts import some_ids
@@ -80,7 +81,7 @@ class Rows:
                 return
         if looked or self.gpt.has("learn"):
             raise Told(message, "blind")
-        raise LeaveOut(
+        raise NotAttempted(
             f"{message} Either attention does not look back, or what it adds starts at 0. To find out, the checker has "
             "to change your weights: write `weights` or `learn` first."
         )

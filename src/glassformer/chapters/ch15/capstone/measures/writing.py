@@ -4,9 +4,8 @@ Fresh weights are small, so the likeliest id hardly depends on the beginning of 
 at temperature 0, a text shows which ids were read for each new one.
 """
 
-import contextlib
 import math
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -23,22 +22,14 @@ FEW = 100  # ids: with more, not every one can be waited for
 Choice = tuple[list[int], int]  # a new id at temperature 0, after the text before it
 
 
-@contextlib.contextmanager
-def loud(gpt: GPT, piece: str) -> Iterator[None]:
-    """Makes the weights loud where they can be changed and this piece notices; leaves them as they are elsewhere.
-
-    A design that computes with copies of its weights, such as joined matrices, does not notice.
-    """
+def loud(gpt: GPT, piece: str) -> AbstractContextManager:
+    """Makes the weights loud where they can be changed and this piece notices; leaves them as they are elsewhere."""
 
     def texts() -> np.ndarray:
         prompts = [prompt_of(gpt, seed=seed) for seed in range(3)]
         return np.array([written(gpt, prompt, NEW, 0, 0, piece) for prompt in prompts], dtype=float)
 
-    with loud_weights(gpt, texts, biases=False) as changed:
-        if changed:
-            yield
-            return
-    yield
+    return loud_weights(gpt, texts, biases=False)
 
 
 def warm(gpt: GPT) -> float:

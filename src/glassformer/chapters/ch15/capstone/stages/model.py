@@ -1,8 +1,9 @@
 """The stage *model*: logits that depend on this id, on earlier ones, and on their order."""
 
+from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong
 
-from ..adapter import GPT, LeaveOut, NotLookedAt, Told
+from ..adapter import GPT, NotLookedAt, Told
 from ..measures.comparing import alone_and_together, close, steady
 from ..measures.loud import also_loud, loud_weights
 from ..measures.rows import audible, of_model, without_order
@@ -37,7 +38,7 @@ def _(gpt: GPT) -> None:
             reads_itself = looked and 7 in rows.changed(ids, 7)
         message = "id 7 was replaced, and row 7 of `logits` did not change"
         if not looked and not gpt.has("learn"):
-            raise LeaveOut(f"{message}, as if the head started at 0. Write `weights` or `learn` first.")
+            raise NotAttempted(f"{message}, as if the head started at 0. Write `weights` or `learn` first.")
         if not reads_itself:
             alone_and_together(gpt, ids, some_ids(gpt, 12, 1))
             raise Wrong(f"{message}: does it read its own id?")
@@ -79,7 +80,7 @@ def _(gpt: GPT) -> None:
             "with your weights, and others that were tried, a block adds too little to show an order"
         )
     if message:
-        raise LeaveOut(
+        raise NotAttempted(
             f"{message} Either the positions are never used, or they start at zero. To find out, the checker has to "
             "change your weights: write `weights` or `learn` first."
         )

@@ -23,8 +23,6 @@ def _returns(gpt: GPT, text: str) -> None:
     if text and not len(ids):
         raise Wrong(f"`encode` of {text[:20]!r} is empty.")
     back = gpt.decode(ids)
-    if isinstance(back, tuple | list) and len(back) == 1:  # a batch of one text
-        back = back[0]
     if isinstance(back, np.ndarray) and back.dtype.kind == "U" and back.size == 1:
         back = str(back.reshape(-1)[0])
     if not isinstance(back, str):
@@ -86,7 +84,7 @@ def _(gpt: GPT) -> None:
     known, back = set(corpus()), gpt.decode(ids.astype(np.int64))
     if isinstance(back, str) and back == "".join(one for one in UNKNOWN if one in known):
         raise Told(f"{UNKNOWN!r} comes back as {back!r}.", "dropped")
-    for one in set(UNKNOWN) - known:
+    for one in (one for one in UNKNOWN if one not in known):
         try:
             back = gpt.decode(ids_of(gpt, one))
         except Wrong:

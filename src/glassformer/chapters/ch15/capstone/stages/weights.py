@@ -10,7 +10,7 @@ from glassformer import scratch
 from glassformer.exercises.attempt import NotAttempted
 from glassformer.exercises.expect import Wrong, as_numbers
 
-from ..adapter import GPT, NotLookedAt, Told
+from ..adapter import GPT, Missing, NotLookedAt, Told
 from ..diagnosis.engine import Suspect, logits_with, tell
 from ..diagnosis.parts import wrong_part
 from ..diagnosis.suspects import suspects
@@ -75,6 +75,8 @@ def _run_of(gpt: GPT, kind: str, model: scratch.Transformer | None = None) -> Ru
 
 def runs_what_it_loads(gpt: GPT) -> None:
     """Runs `load` once on each kind that it reads."""
+    if not gpt.has("load"):
+        raise Missing("load")
     for kind in KINDS:
         run = _loaded(gpt, kind)
         if run is not None:
