@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from glassformer.config import ModelConfig
+from glassformer.scratch import softmax
 
-from ..measures.formula import softmax
+from ..measures.formula import BASES
 from ..measures.texts import log_softmax
 from .engine import Change, of_the_gallery
 
@@ -22,7 +23,6 @@ GALLERY = (
     "positions-late", "rope-layout", "rope-on-values", "residual-dropped", "post-norm", "tied-reshaped",
 )  # fmt: skip
 EPSILONS = (1e-6, 1e-8, 1e-12, 1e-3, 1e-30)
-BASES = (10_000.0, 500_000.0, 1_000_000.0, 1_000.0, 100.0)
 
 BLOCK, STACK = "scratch.block.Block.forward", "scratch.model.Stack.forward"
 HEADS = "scratch.multi_head.MultiHeadAttention.forward"

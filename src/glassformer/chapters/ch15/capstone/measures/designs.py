@@ -9,8 +9,10 @@ from functools import partial
 
 import numpy as np
 
+from glassformer.scratch import softmax
+
 from ..words import remark
-from .formula import AHEAD, BASES, KEYS, K, Q, T, V, rotated, softmax
+from .formula import AHEAD, BASES, KEYS, K, Q, T, V, rotated
 
 CAPS = (5.0, 10.0, 15.0, 20.0, 30.0, 50.0)
 FIT = 1e-3  # how much of what is measured a fitted number may leave unexplained
@@ -123,7 +125,7 @@ def _maps() -> Iterator[tuple[tuple[str, ...], Scores, bool]]:
     turns: list[tuple[tuple[str, ...], Callable]] = [((), lambda x: x)]
     turns += [
         (("rotation",), partial(rotated, layout=layout, base=base))
-        for layout in ("half", "neighbours")
+        for layout in ("half", "interleaved")
         for base in BASES
     ]
     for has, turn in turns:

@@ -104,11 +104,6 @@ def log_softmax(x: np.ndarray) -> np.ndarray:
     return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
 
 
-def cross_entropy(logits: np.ndarray, targets: np.ndarray) -> float:
-    """Computes the average of −ln p over the right ids, from logits (T, V) and targets (T,)."""
-    return float(-log_softmax(logits)[np.arange(len(targets)), targets].mean())
-
-
 def half(numbers: np.ndarray) -> float:
     """Returns the temperature at which the likeliest id has a probability of about a half."""
     low, high = 1e-6, 1e4

@@ -34,7 +34,7 @@ def _compare(gpt: GPT, size: float, causal: bool, message: str) -> None:
         message: what is told, with the largest difference in the place of "{}".
     """
     attend, q = partial(_attend, gpt), size * Q
-    out, want = attend(q, KEYS, V, causal), mixed(q, KEYS, V, AHEAD if causal else None)
+    out, want = attend(q, KEYS, V, causal), mixed(q, KEYS, V, causal)
     if close(out, want):
         return
     message = message.format(largest(out, want, "H T K"))
@@ -88,7 +88,7 @@ def _(gpt: GPT) -> None:
         )
         raise Told(message, "softmax-overflow")
     weights = weights_of(partial(_attend, gpt), LOUD * Q, KEYS, True)
-    want = mixed(LOUD * Q, KEYS, V, AHEAD)
+    want = mixed(LOUD * Q, KEYS, V, causal=True)
     if not close(out, want) and weights is not None and (weights[:, AHEAD] > 1e-6).any():
         # the check before has seen that among small scores it hides
         raise Told(f"with scores in the thousands, {largest(out, want, 'H T K')}", "mask-finite")

@@ -5,10 +5,10 @@ import contextlib
 import numpy as np
 
 from glassformer.exercises.expect import Wrong
+from glassformer.scratch import softmax
 
 from ..adapter import GPT, Cache, NotLookedAt, Told
 from ..measures.comparing import close, largest, steady
-from ..measures.formula import softmax
 from ..measures.loud import loud_weights
 from ..measures.rows import of_model
 from ..measures.texts import LONG, PROMPT, end_of, is_likeliest, log_softmax, prompt_of, written

@@ -3,10 +3,10 @@
 import numpy as np
 
 from glassformer.exercises.expect import Wrong
+from glassformer.scratch import softmax
 
 from ..adapter import GPT, Told
 from ..measures.comparing import steady
-from ..measures.formula import softmax
 from ..measures.texts import IMMENSE, LONG, PROMPT, half, prompt_of, written
 from ..measures.writing import choices, drawn, fits, loud, told_if_cut_off, told_if_misread
 from .stage import Stage

@@ -7,13 +7,14 @@ from collections.abc import Collection
 import numpy as np
 
 from glassformer.exercises.expect import Wrong
+from glassformer.scratch import cross_entropy
 
 from ..adapter import GPT, NotLookedAt, Told, in_place
 from ..diagnosis.engine import Suspect, tell
 from ..diagnosis.losses import of_losses
 from ..measures.comparing import close, steady
 from ..measures.gradients import Slope, gradients_of, slopes_of
-from ..measures.texts import asked, cross_entropy
+from ..measures.texts import asked
 from ..measures.trained import to_train
 from .stage import Stage
 

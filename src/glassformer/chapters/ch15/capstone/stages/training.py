@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from glassformer.exercises.expect import Wrong, as_numbers
+from glassformer.scratch import cross_entropy
 
 from ..adapter import GPT, NotLookedAt, Told, in_place
 from ..diagnosis.losses import of_losses
 from ..measures.comparing import alone_and_together, close, steady
 from ..measures.steps import fresh_model, keeps_gradients, optimizer_steps, told_if_text_is_ignored
-from ..measures.texts import asked, cross_entropy, learn, step_on, windows_of
+from ..measures.texts import asked, learn, step_on, windows_of
 from ..measures.trained import tensors_below, to_train, trained_tensors
 from .stage import Stage
 
@@ -95,7 +96,8 @@ def _losses(gpt: GPT, ids: np.ndarray, targets: np.ndarray) -> dict[str, float]:
     for text, its in zip(ids, targets, strict=True):
         logits = gpt.logits(text)
         rows = enumerate(of_losses(logits, text, its, gpt.context_length))
-        each.append({"": cross_entropy(logits, its)} | {f"{name}/{i}": value for i, (name, value) in rows})
+        mistaken = {f"{name}/{i}": value for i, (name, value) in rows}
+        each.append({"": float(cross_entropy(logits, its))} | mistaken)
     costs = {name: float(np.mean([one[name] for one in each])) for name in each[0]}
     if len(each) > 1:
         costs |= {f"texts-unused/{i}": each[i][""] for i in (0, -1)}
