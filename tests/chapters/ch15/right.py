@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 
-from .designs import functions, library
+from .designs import library, llama
 from .designs.parts import RIGHT, Allocated, Block, Kept, Rms, design, mix, turned
 from .wrong import edited
 
@@ -175,7 +175,32 @@ class PositionsFromZero:
         torch.nn.init.zeros_(self.model.places.weight)
 
 
-class HeadFromZero(functions.Mine):
+class InItsOwnWay(llama.Mine):
+    """Begins with sublayers that add nothing and with large embeddings, and returns only what it has to."""
+
+    context_length, export = 48, None
+
+    def __init__(self):
+        super().__init__()
+        for name, w in self.p.items():
+            if name.endswith(("W_o.weight", "W_down.weight")):
+                w[...] = 0
+        self.p["token_embedding.weight"] *= 10
+
+    def encode(self, text):
+        return np.array(super().encode(text), dtype=np.int32)
+
+    def block(self, x):
+        return llama.block(self.p, llama.CONFIG, x, 1)
+
+    def generate(self, ids, n, temperature, seed):
+        return super().generate(ids, n, temperature, seed)[len(ids) :]
+
+    def generate_cached(self, ids, n, temperature, seed):
+        return super().generate_cached(ids, n, temperature, seed)[len(ids) :]
+
+
+class HeadFromZero(llama.Mine):
     """Has a head that starts at zero, so the ids that it has not met yet are equally likely.
 
     With the cache it takes the last of the likeliest ids, and without it the first.
@@ -183,7 +208,7 @@ class HeadFromZero(functions.Mine):
 
     def __init__(self):
         super().__init__()
-        self.params["head"][...] = 0
+        self.p["unembedding.weight"][...] = 0
 
     def generate_cached(self, ids, n, temperature, seed):
         if temperature:
@@ -192,19 +217,19 @@ class HeadFromZero(functions.Mine):
         for _ in range(n):
             cache = {}
             for one in text[-self.context_length :]:
-                logits = self.step(one, cache)[-1]
+                logits = self.step(one, cache)
             text.append(int(np.flatnonzero(logits >= logits.max() - 1e-9)[-1]))
         return text
 
 
-class ScaledSublayers(functions.Mine):
+class ScaledSublayers(llama.Mine):
     """Multiplies what its sublayers add by a factor that starts near 0, as LayerScale does."""
 
     def __init__(self):
         super().__init__()
-        tiny = 1e-5 * np.random.default_rng(6).normal(size=(2, 40, 24))
-        for block, one in zip(self.params["blocks"], tiny, strict=True):
-            block["wo"], block["wd"] = one[:24], one
+        for name, w in self.p.items():
+            if name.endswith(("W_o.weight", "W_down.weight")):
+                w *= 1e-5
 
 
 class NewTensorsEachStep:
@@ -239,7 +264,7 @@ class LoadsByOtherCode:
     def load(self, weights, config):
         if config["kind"] != "llama":
             raise NotImplementedError
-        run = functions.Mine().load({name: one.numpy() for name, one in weights.items()}, config)
+        run = llama.Mine().load({name: one.numpy() for name, one in weights.items()}, config)
         return lambda ids: run(ids[0].numpy())
 
 
@@ -249,21 +274,21 @@ class CacheWithoutWeights:
     weights = None
 
 
-class InLists(functions.Mine):
+class InLists(llama.Mine):
     """Returns lists wherever it can."""
 
     def logits(self, ids):
         return super().logits(ids).tolist()
 
     def loss(self, ids, targets):
-        log_p = np.log(functions.softmax(np.array(self.logits(ids))))
+        log_p = np.log(llama.softmax(np.array(self.logits(ids))))
         return [float(-log_p[np.arange(len(ids)), targets].mean())]
 
     def generate(self, ids, n, temperature, seed):
         rng, text = np.random.default_rng(seed), list(ids)
         for _ in range(n):
             logits = np.array(self.logits(np.array(text[-self.context_length :])))[-1]
-            text.append(self.pick(logits, temperature, rng))
+            text.append(llama.pick(logits, temperature, rng))
         return [int(one) for one in text]
 
 
@@ -274,7 +299,7 @@ def numpy_attention(scores_of, hide=-np.inf):
         scores = scores_of(q, k)
         if causal:
             scores = np.where(np.tri(q.shape[-2], dtype=bool), scores, hide)
-        return functions.softmax(scores) @ v
+        return llama.softmax(scores) @ v
 
     return type("Mine", (), {"vocab_size": 65, "context_length": 32, "attention": attention})
 
@@ -322,18 +347,13 @@ class WithGradients:
         return {name: p.grad.clone() for name, p in self.model.named_parameters()}
 
 
-class InSinglePrecision(functions.Mine):
+class InSinglePrecision(llama.Mine):
     """Keeps weights of single precision, with small embeddings before a norm."""
 
     def __init__(self):
         super().__init__()
-        for name, weight in list(self.params.items()):
-            if name != "blocks":
-                self.params[name] = weight.astype(np.float32)
-        self.params["wte"] *= np.float32(0.02)
-        self.params["blocks"] = [
-            {n: w.astype(np.float32) for n, w in b.items()} for b in self.params["blocks"]
-        ]
+        self.p = {n: w.astype(np.float32) for n, w in self.p.items()}
+        self.p["token_embedding.weight"] *= np.float32(0.2)
 
 
 class FromZero(Block):
@@ -508,15 +528,15 @@ DESIGNS = {
 # Checks that have nothing to look at: (adapter, stage, title, part of the reason)
 UNSEEN = {
     "one text at a time": (
-        functions.Mine, "model", "texts in a batch do not influence each other",
+        llama.Mine, "model", "texts in a batch do not influence each other",
         "If yours can take several, write `batched = True`",
     ),
     "no loss": (
-        type("Mine", (functions.Mine,), {"loss": None}), "training",
+        type("Mine", (llama.Mine,), {"loss": None}), "training",
         "what it learns from a text holds for lines that it has not read", "no `loss`",
     ),
     "no export, but the same lines": (
-        functions.Mine, "weights", "your own trained model gives the same logits through `load`",
+        InItsOwnWay, "weights", "your own trained model gives the same logits through `load`",
         "no `export`, which would hand over your trained weights. Of the",
     ),
 }  # fmt: skip

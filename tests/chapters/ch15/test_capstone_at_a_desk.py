@@ -18,17 +18,17 @@ from glassformer.exercises.timelimit import time_kept_by
 from tests.exercises.at_a_desk import Page, headlines, text
 from tests.exercises.test_machine import all_written
 
-from .designs import functions
+from .designs import llama
 
-SOURCE = Path(functions.__file__).read_text(encoding="utf-8")
+SOURCE = Path(llama.__file__).read_text(encoding="utf-8")
 OWN_FILE = (
     all_written() + "\n\ndef decode(ids, characters):\n    return ''.join(characters[i] for i in ids)\n"
 )
 
 # A mistake, and the stages that see it.
 MISTAKES = {
-    "no division": (" / np.sqrt(q.shape[-1]) + mask", " + mask", ("attention", "loss")),
-    "no mask": (" + mask) @ v", ") @ v", ("block", "model")),
+    "no division": (" / np.sqrt(q.shape[-1])\n    if causal", "\n    if causal", ("attention", "loss")),
+    "no mask": ("np.where(hidden, -np.inf, scores)", "scores", ("block", "model")),
     "unknown name": ("def softmax(x):", "def softmax(x):\n    x = y", ("model",)),
     "imports": ("import numpy as np", "import numpy as np\nimport no_such_library", ("model",)),
 }
@@ -189,7 +189,7 @@ def test_each_call_gets_its_own_time_and_a_stage_all_of_it(page, monkeypatch):
     assert begun[-1] == "end"
 
 
-class Slow(functions.Mine):
+class Slow(llama.Mine):
     def encode(self, text):
         began = time.thread_time()
         while time.thread_time() - began < 0.1:

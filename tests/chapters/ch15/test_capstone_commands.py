@@ -23,7 +23,7 @@ from glassformer.text import CharTokenizer, corpus
 from glassformer.train import Trainer, initialize, read_log
 from glassformer.train.recipe import Recipe
 
-from .designs import functions, library
+from .designs import library, llama
 from .designs.parts import Adapter, design
 
 CHARACTERS = "".join(sorted(set(corpus())))
@@ -221,7 +221,7 @@ def test_every_right_verdict_shows_its_remarks(shown):
 
 
 def test_what_was_not_looked_at_is_shown_and_not_ticked(shown, monkeypatch):
-    class Mine(functions.Mine):
+    class Mine(llama.Mine):
         encode = None
 
     title = "texts in a batch do not influence each other"
@@ -409,7 +409,7 @@ def test_a_file_that_cannot_be_imported_loses_nothing(shown, tmp_path, monkeypat
 # Looking back
 
 
-@pytest.mark.parametrize("adapter", [functions.Mine, library.Mine, Adapter])
+@pytest.mark.parametrize("adapter", [llama.Mine, library.Mine, Adapter])
 def test_the_practices_loop_trains_whatever_the_adapter_takes(adapter, tmp_path, monkeypatch, capsys):
     page = Path(__file__).parents[3] / "book/chapters/exercises/15-practice.md"
     [cell] = re.findall(
@@ -518,10 +518,10 @@ def test_what_was_built_is_counted_in_the_readers_own_lines(shown):
 @pytest.mark.parametrize(
     ("adapter", "attention", "block"),
     [
-        (functions.Mine, "2 heads of 12", "2 blocks, each with 5,232 numbers"),
+        (llama.Mine, "2 heads of 16", "2 blocks, each with 10,304 numbers"),
         (Adapter, "4 heads of 6", "2 blocks, each with 4,776 numbers"),
     ],
-    ids=["functions", "parts"],
+    ids=["llama", "parts"],
 )
 def test_attention_and_the_blocks_have_the_readers_own_sizes(adapter, attention, block, shown):
     capstone.built(adapter)
@@ -561,14 +561,14 @@ def test_heads_that_are_modules_of_their_own_are_counted(shown):
 
 
 def test_what_was_built_is_seen_beside_a_library_among_the_local_variables(shown):
-    class Mine(functions.Mine):
+    class Mine(llama.Mine):
         def logits(self, ids):
             import numpy  # its `shape` is a function
 
             return numpy.asarray(super().logits(ids))
 
     capstone.built(Mine)
-    assert {row[0]: row[4] for row in shown[-1].rows}[stages()["attention"].title] == "2 heads of 12"
+    assert {row[0]: row[4] for row in shown[-1].rows}[stages()["attention"].title] == "2 heads of 16"
 
 
 def test_what_was_built_of_something_that_breaks(shown):

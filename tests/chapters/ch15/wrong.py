@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from .designs import functions
+from .designs import llama
 from .designs.parts import Adapter, Kept, design, mix
 
-SOURCE = Path(__file__).parent / "designs" / "llama.py"
+SOURCE = Path(llama.__file__)
 
 
 def edited(*changes: tuple[str, str]) -> type:
@@ -381,7 +381,7 @@ class TargetsFromTheEnd:
         return super().learn(ids, targets.flip(1))
 
 
-class ShownTheTargets(functions.Mine):
+class ShownTheTargets(llama.Mine):
     def logits(self, ids):
         logits = super().logits(ids)
         for seed in range(4):
@@ -522,22 +522,22 @@ class PromptUnmasked:
         return ids
 
 
-class OldestDropped(functions.Mine):
+class OldestDropped(llama.Mine):
     """Drops the oldest keys and values of a full cache."""
 
     def step(self, id, cache):
-        for kept in cache.get("kv", []):
-            if kept and kept[0].shape[1] == self.context_length:
-                kept[:] = [x[:, 1:] for x in kept]
+        for i in range(llama.CONFIG["n_layers"]):
+            if i in cache and cache[i][0].shape[1] == self.context_length:
+                cache[i] = [x[:, 1:] for x in cache[i]]
         return super().step(id, cache)
 
     def generate_cached(self, ids, n, temperature, seed):
         rng, cache, text = np.random.default_rng(seed), {}, list(ids)
         for one in text:
-            logits = self.step(one, cache)[-1]
+            logits = self.step(one, cache)
         for _ in range(n):
-            text.append(self.pick(logits, temperature, rng))
-            logits = self.step(text[-1], cache)[-1]
+            text.append(llama.pick(logits, temperature, rng))
+            logits = self.step(text[-1], cache)
         return text
 
 
@@ -559,7 +559,7 @@ class Alibi:
         scores = self.change(q) @ k.swapaxes(-1, -2) - slopes * distance
         if causal:
             scores = np.where(at[:, None] - at < -self.ahead, self.hidden, scores)
-        return functions.softmax(scores) @ v
+        return llama.softmax(scores) @ v
 
 
 def alibi(**more):
@@ -630,7 +630,7 @@ class TakesTensorsForArrays:
         return super().load({name: torch.from_numpy(one) for name, one in weights.items()}, config)
 
 
-class TakesArraysForTensors(functions.Mine):
+class TakesArraysForTensors(llama.Mine):
     def load(self, weights, config):
         return super().load({name: one.detach().numpy() for name, one in weights.items()}, config)
 

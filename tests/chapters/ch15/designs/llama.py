@@ -1,4 +1,4 @@
-"""A LLaMA in plain NumPy, with a backward pass, whose text `wrong.py` changes into mistakes."""
+"""A LLaMA in plain NumPy, one text at a time, with a backward pass. `wrong.py` changes its text into mistakes."""
 
 import numpy as np
 
@@ -82,6 +82,9 @@ def block(p, c, x, i, start=0, cache=None, saved=None):
     q = heads(h1 @ p[n + "attention.W_q.weight"], H)
     k = heads(h1 @ p[n + "attention.W_k.weight"], H)
     v = heads(h1 @ p[n + "attention.W_v.weight"], H)
+    if n + "attention.norm_q.weight" in p:  # the book's model
+        q, k = (norm(x, p[f"{n}attention.norm_{w}.weight"], c["eps"])[0] for w, x in (("q", q), ("k", k)))
+        q = q * c["attention_scale"] * np.sqrt(K)
     cos, sin = angles(np.arange(start, start + len(x)), K, c["rope_base"])
     q, k = rotate(q, cos, sin), rotate(k, cos, sin)
     if cache is not None:
@@ -140,6 +143,8 @@ def embed(p, ids):
 def forward(p, c, ids, cache=None, saved=None):
     start = cache.get("n", 0) if cache is not None else 0
     x = embed(p, ids)
+    if "decoder.embedding_norm.weight" in p:
+        x, _ = norm(x, p["decoder.embedding_norm.weight"], c["eps"])
     for i in range(c["n_layers"]):
         x = block(p, c, x, i, start, cache, saved)
     if cache is not None:
@@ -282,8 +287,8 @@ class Mine:
         return ids
 
     def load(self, weights, config):
-        if config["kind"] != "llama":
-            raise NotImplementedError
+        if config["kind"] == "gpt2":
+            raise NotImplementedError("LayerNorm and a table of positions: not mine")
         return lambda ids: forward(weights, config, ids)
 
     def export(self):
