@@ -187,6 +187,9 @@ class InItsOwnWay(llama.Mine):
                 w[...] = 0
         self.p["token_embedding.weight"] *= 10
 
+    def tensors(self):
+        """A helper of its own, and no flag."""
+
     def encode(self, text):
         return np.array(super().encode(text), dtype=np.int32)
 

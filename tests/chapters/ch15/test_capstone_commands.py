@@ -309,6 +309,12 @@ def test_it_says_which_kind_of_array_would_have_worked():
     assert "It runs if it is given torch tensors: set `tensors = True`." in found.message
 
 
+def test_logits_that_are_whole_numbers_are_compared_as_any():
+    logits = lambda self, ids: np.eye(65, dtype=int)[ids]  # noqa: E731
+    mine = type("Mine", (Tokens,), {"logits": logits, "loss": lambda *_: 5.0})
+    assert "According to `logits`, the average of −ln p is" in judge(mine, "loss", 5.0).message
+
+
 def test_training_that_takes_too_long_is_told_that_a_small_model_will_do():
     class Mine(Tokens):
         def learn(self, ids, targets):

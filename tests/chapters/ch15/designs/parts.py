@@ -4,7 +4,6 @@
 """
 
 import math
-from functools import partial
 from types import SimpleNamespace
 
 import torch
@@ -36,16 +35,16 @@ def turned(x, start, c):
 
 
 class Rms(nn.Module):
-    def __init__(self, width, eps, of=torch.mean):
+    def __init__(self, width, eps):
         super().__init__()
-        self.weight, self.eps, self.of = nn.Parameter(torch.ones(width)), eps, of
+        self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
 
     def forward(self, x):
-        return x * (self.of(x.pow(2), -1, keepdim=True) + self.eps).rsqrt() * self.weight
+        return x * (x.pow(2).mean(-1, keepdim=True) + self.eps).rsqrt() * self.weight
 
 
 def normed(c, width):
-    return {"layer": nn.LayerNorm, "rms": Rms, "sum": partial(Rms, of=torch.sum)}[c.norm](width, c.eps)
+    return {"layer": nn.LayerNorm, "rms": Rms}[c.norm](width, c.eps)
 
 
 def mix(q, k, v, c, causal=True):
@@ -101,9 +100,8 @@ class Network(nn.Module):
         super().__init__()
         self.up, self.down = nn.Linear(c.width, c.d_ff, c.bias), nn.Linear(c.d_ff, c.width, c.bias)
         self.gate = nn.Linear(c.width, c.d_ff, bias=False) if c.gate else None
-        self.act = {
-            "gelu": F.gelu, "silu": F.silu, "relu": F.relu, "square": lambda x: F.relu(x) ** 2, "none": lambda x: x,
-        }[c.activation]  # fmt: skip
+        acts = {"gelu": F.gelu, "silu": F.silu, "relu": F.relu, "square": lambda x: F.relu(x) ** 2}
+        self.act = acts[c.activation]
 
     def forward(self, x):
         up = self.up(x)
@@ -147,12 +145,12 @@ class Kept:
 class Allocated:
     """The same in arrays that are there from the beginning."""
 
-    def __init__(self, longest=256):
-        self.longest, self.length, self.k = longest, 0, None
+    def __init__(self):
+        self.length, self.k = 0, None
 
     def add(self, k, v):
         if self.k is None:
-            shape = (*k.shape[:2], self.longest, k.shape[3])
+            shape = (*k.shape[:2], 256, k.shape[3])
             self.k, self.v = torch.zeros(shape), torch.zeros(shape)
         end = self.length + k.shape[2]
         self.k[:, :, self.length : end], self.v[:, :, self.length : end] = k, v
@@ -196,13 +194,13 @@ class Adapter:
     """An adapter of a GPT of these parts; `design` sets its choices."""
 
     vocab_size, context_length, tensors, batched = len(CHARS), 32, True, True
-    choices, rate, clipped, cleared = SimpleNamespace(**RIGHT), 3e-3, True, True
+    choices, cleared = SimpleNamespace(**RIGHT), True
 
     def __init__(self):
         torch.manual_seed(3)
         self.model = GPT(self.vocab_size, self.choices)
         self.model.eval()
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=self.rate)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
 
     def encode(self, text):
         return [CHARS.index(one) for one in text]
@@ -231,8 +229,7 @@ class Adapter:
         if self.cleared:
             self.optimizer.zero_grad()
         loss.backward()
-        if self.clipped:
-            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         self.model.eval()
         return loss.item()
