@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.contents import chapter
-from glassformer.exercises import commands as exercises
 from glassformer.exercises import own_file
+from glassformer.exercises.commands import record, show
 from glassformer.exercises.expect import describe
 from glassformer.exercises.output import display_if_late, one_by_one
 from glassformer.exercises.panel import Panel, Table
@@ -19,7 +19,7 @@ from .report import NOT_SHOWN, beside, parts
 from .stages import STAGES
 from .template import adapter_source
 from .weights import names, parts_of_kinds
-from .words import mistakes, pieces, rules_of_use
+from .words import mistakes, pieces, words_under
 
 STAR = "shipped"
 EMPTY = ", so you begin with an empty adapter."
@@ -34,7 +34,7 @@ def start() -> None:
     """Put an adapter into the next cell, filled in with the functions of your own file if you have one."""
     panel = filled_adapter()
     if panel.mood == "bad":
-        return _show(panel)
+        return show(panel)
     lines = [*panel.lines]
     from IPython import get_ipython  # only a notebook needs it
 
@@ -42,7 +42,7 @@ def start() -> None:
     if shell is not None and hasattr(shell, "kernel"):
         shell.set_next_input(panel.code)
         lines.append(("", "You find it in the next cell, and can change it as you like."))
-    return _show(replace(panel, lines=[*lines, ("", "`capstone.rules()` lists what you may import.")]))
+    return show(replace(panel, lines=[*lines, ("", "`capstone.rules()` lists what you may import.")]))
 
 
 def filled_adapter() -> Panel:
@@ -85,15 +85,15 @@ def check(stage: Any = None, adapter: Any = None, *, seconds: float = SECONDS, r
     if isinstance(adapter, str) or (adapter is None and not isinstance(stage, str)):
         stage, adapter = adapter, stage
     if stage is not None and (not isinstance(stage, str) or stage not in STAGES):
-        return _show(_no_stage(stage))
+        return show(_no_stage(stage))
     if adapter is None or isinstance(adapter, str | bytes | int | float):
         said = f"`capstone.check` expected your adapter, got {describe(adapter)}"
-        return _show(Panel(said, [("", "Pass the class itself: `capstone.check(Mine)`.")], mood="bad"))
+        return show(Panel(said, [("", "Pass the class itself: `capstone.check(Mine)`.")], mood="bad"))
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
-        return _show(Panel(f"`seconds` should be a number above 0; yours is {describe(seconds)}", mood="bad"))
+        return show(Panel(f"`seconds` should be a number above 0; yours is {describe(seconds)}", mood="bad"))
     if stage is not None:
         verdict = judge(adapter, stage, seconds, if_late=lambda late: display_if_late(_one(late)))
-        return _show(_one(_remembered(verdict) if remember else verdict))
+        return show(_one(_remembered(verdict) if remember else verdict))
     done = _done() if remember else []
     verdicts: list[Verdict] = []
     for name in one_by_one(STAGES):
@@ -104,18 +104,18 @@ def check(stage: Any = None, adapter: Any = None, *, seconds: float = SECONDS, r
         if verdict.status == INTERRUPTED:
             break
     panel = _all(verdicts, _done() if remember else [])
-    _show(panel)
+    show(panel)
     return built(adapter) if panel.lines and panel.lines[-1][1] == WHOLE else None
 
 
 def hint(stage: Any = "") -> None:
     """Show the next hint for a stage. There are three, and each gives away more."""
     if not isinstance(stage, str) or stage not in STAGES:
-        return _show(_no_stage(stage))
+        return show(_no_stage(stage))
     panels = hints(stage)
     given = min(_hints_given.get(stage, 0), len(panels) - 1)
     _hints_given[stage] = given + 1
-    return _show(panels[given])
+    return show(panels[given])
 
 
 def hints(stage: str) -> list[Panel]:
@@ -126,21 +126,20 @@ def hints(stage: str) -> list[Panel]:
 
 def rules() -> None:
     """Show what you may import, and what has to be your own."""
-    return _show(rules_panel())
+    return show(rules_panel())
 
 
 def rules_panel() -> Panel:
     """Returns what `rules` shows."""
-    title, lines = rules_of_use()
-    return Panel(title, [("·", line) for line in lines])
+    return Panel(words_under("rules")["title"], [("·", line) for line in words_under("rules")["lines"]])
 
 
 def kinds() -> None:
     """Show the kinds of models that `load` may be given: their parts, and the names and shapes of their weights."""
     heads, rows = parts_of_kinds()
-    _show(Table("The models that `load` may be given", heads, rows))
+    show(Table("The models that `load` may be given", heads, rows))
     heads, rows = names()
-    return _show(
+    return show(
         Table("Their weights: names and shapes", heads, rows, "A matrix is used as x @ W: (in, out).")
     )
 
@@ -154,28 +153,28 @@ def card(folder: str | Path) -> None:
     try:
         table, mine, theirs = beside(Path(folder))
     except (ValueError, TypeError, OSError) as error:
-        return _show(Panel(f"There is no card of {str(folder)!r}", [("", str(error))], mood="bad"))
-    _show(table)
-    _show(Panel("What yours writes", code=mine))
-    return _show(Panel("What the book's model writes", code=theirs))
+        return show(Panel(f"There is no card of {str(folder)!r}", [("", str(error))], mood="bad"))
+    show(table)
+    show(Panel("What yours writes", code=mine))
+    return show(Panel("What the book's model writes", code=theirs))
 
 
 def built(adapter: Any) -> None:
     """Show what you built, part by part, with how many lines of your own ran, next to GPT-2."""
     display_if_late(NOT_SHOWN)
-    return _show(parts(adapter, _done()))
+    return show(parts(adapter, _done()))
 
 
 def _done() -> list[str]:
     """Returns the stages that have been right at some time."""
-    marks = exercises.record().load()
+    marks = record().load()
     return [name for name in STAGES if marks.get(f"capstone.{name}", {}).get("done")]
 
 
 def _remembered(verdict: Verdict) -> Verdict:
     """Notes a verdict in the reader's record; returns it with what to write instead if the mistake was made before."""
     if verdict.status in (RIGHT, WRONG):
-        exercises.record().mark(f"capstone.{verdict.stage}", "done" if verdict.status == RIGHT else "tried")
+        record().mark(f"capstone.{verdict.stage}", "done" if verdict.status == RIGHT else "tried")
     known, key = mistakes().get(verdict.mistake), (verdict.stage, verdict.mistake)
     if known is None:
         return verdict
@@ -285,7 +284,3 @@ def _no_stage(name: Any) -> Panel:
         return Panel("`capstone.hint` needs the name of a stage, in quotes", [("", f"Stages: {listed}.")])
     said = f'"{name[:40]}"' if isinstance(name, str) else describe(name)
     return Panel(f"There is no stage called {said}", [("", f"Stages: {listed}.")], mood="bad")
-
-
-def _show(panel: Panel | Table) -> None:
-    exercises.show(panel)

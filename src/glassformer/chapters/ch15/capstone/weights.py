@@ -13,7 +13,7 @@ from glassformer.contents import chapter
 from glassformer.published import published
 from glassformer.text import CharTokenizer
 
-from .words import rows_of_kinds
+from .words import words_under
 
 KINDS, STAR = ("gpt2", "llama"), "shakespeare"
 TINY = 0.005
@@ -80,7 +80,7 @@ _SHAPES = {
 def parts_of_kinds() -> Rows:
     """Returns heads and rows of a table: for each part, what each kind has, and the chapter about it."""
     heads = "part", *(f'"{kind}"' for kind in (*KINDS, STAR)), "chapter"
-    return heads, [(*row[:-1], f"{row[-1]} {chapter(row[-1]).title}") for row in rows_of_kinds()]
+    return heads, [(*row[:-1], f"{row[-1]} {chapter(row[-1]).title}") for row in words_under("kinds")["rows"]]
 
 
 def names() -> Rows:

@@ -40,43 +40,29 @@ class Mistake:
 
 
 @cache
-def _said() -> dict[str, Any]:
-    return tomllib.loads((contents.folder("15") / "capstone.toml").read_text(encoding="utf-8"))
+def words_under(heading: str) -> dict[str, Any]:
+    """Returns a part of ``capstone.toml``, whose first lines say what each part has."""
+    return tomllib.loads((contents.folder("15") / "capstone.toml").read_text(encoding="utf-8"))[heading]
 
 
 @cache
 def stages() -> dict[str, Words]:
     """Returns the words about each stage, in order."""
-    return {name: Words(**said) for name, said in _said()["stage"].items()}
+    return {name: Words(**said) for name, said in words_under("stage").items()}
 
 
 @cache
 def pieces() -> dict[str, Piece]:
     """Returns the functions that an adapter may have, in the order in which it is written out."""
-    return {name: Piece(**said) for name, said in _said()["piece"].items()}
+    return {name: Piece(**said) for name, said in words_under("piece").items()}
 
 
 @cache
 def mistakes() -> dict[str, Mistake]:
     """Returns every mistake that can be named."""
-    return {name: Mistake(**said) for name, said in _said()["mistake"].items()}
+    return {name: Mistake(**said) for name, said in words_under("mistake").items()}
 
 
 def remark(name: str, /, **facts: Any) -> str:
     """Returns a remark about a design that is accepted, with these facts filled in."""
-    return _said()["remark"][name].format(**facts)
-
-
-def rules_of_use() -> tuple[str, list[str]]:
-    """Returns the title and the lines of the rule on what may be imported."""
-    return _said()["rules"]["title"], list(_said()["rules"]["lines"])
-
-
-def rows_of_kinds() -> list[list[str]]:
-    """Returns the parts of the models that `load` may be given: (part, what each kind has …, chapter)."""
-    return _said()["kinds"]["rows"]
-
-
-def template() -> dict[str, str]:
-    """Returns the comments above the pieces of an adapter that begins with the reader's own file."""
-    return _said()["template"]
+    return words_under("remark")[name].format(**facts)

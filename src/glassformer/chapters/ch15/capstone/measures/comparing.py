@@ -52,13 +52,9 @@ def alone_and_together(gpt: GPT, ids: np.ndarray, other: np.ndarray) -> None:
     """Raises `Told` if a text has other logits in a batch than alone; nothing is seen without `batched`."""
     if not gpt.batched:
         return
-    both = together(gpt, np.stack([ids, other]))
+    both = np.stack([ids, other])
+    shape, what = (*both.shape, gpt.vocab_size), f"`logits` of ids (B, T) = {both.shape}"
+    logits = gpt.array("logits", both, axes="B T V", what=what, shape=shape, texts=True)
     for i, one in enumerate((ids, other)):
-        if not close(both[i], gpt.logits(one)):
+        if not close(logits[i], gpt.logits(one)):
             raise Told(f"text {i} of two has different logits from those it has alone.", "across-texts")
-
-
-def together(gpt: GPT, ids: np.ndarray) -> np.ndarray:
-    """Returns the logits of several texts at once, (B, T, V)."""
-    shape, what = (*ids.shape, gpt.vocab_size), f"`logits` of ids (B, T) = {ids.shape}"
-    return gpt.array("logits", ids, axes="B T V", what=what, shape=shape, texts=True)

@@ -82,7 +82,11 @@ def design_of(attend: Attend) -> Design | None:
     if weights is None or free is None or (free[:, AHEAD] == 0).all():
         return None
     plain, last = {False: free}, free[:, -1]
-    if masked is not None and not (masked[:, AHEAD] > 1e-6).any() and _sees_itself(masked):
+    if (
+        masked is not None
+        and not (masked[:, AHEAD] > 1e-6).any()
+        and (np.diagonal(masked, axis1=1, axis2=2) > 0).all()
+    ):
         # Some add their bias in the same step as the mask, so only there. Its last row sees all positions.
         plain[True], last = masked, masked[:, -1]
     both = (free > 0) & (weights > 0)
@@ -100,10 +104,6 @@ def design_of(attend: Attend) -> Design | None:
         if factor > 0 and np.abs(measured - factor * expected).max() < FIT * max(1.0, np.abs(measured).max()):
             return Design((*has, *inside), partial(_times, factor, scores), plain) if has or inside else None
     return None
-
-
-def _sees_itself(weights: np.ndarray) -> bool:
-    return bool((np.diagonal(weights, axis1=1, axis2=2) > 0).all())
 
 
 def _times(factor: float, scores: Scores, q: np.ndarray, k: np.ndarray) -> np.ndarray:

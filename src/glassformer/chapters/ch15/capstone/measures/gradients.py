@@ -10,6 +10,7 @@ and the two sides, are from each other.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -67,9 +68,7 @@ def slopes_of(gpt: GPT, ids: np.ndarray, targets: np.ndarray, weights: Arrays) -
     Some mistakes cannot be seen at the first weights, such as a gain that is left out while all gains are 1. A backward
     pass that is right is so at any weights, so they are made loud if that is possible.
     """
-
-    def loss() -> float:
-        return gpt.number("loss", ids, targets)
+    loss = partial(gpt.number, "loss", ids, targets)
 
     def slopes() -> dict[str, Slope]:
         gradients, measured = gradients_of(gpt, ids, targets), {}
