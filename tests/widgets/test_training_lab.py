@@ -1,6 +1,5 @@
 """Tests the view in which a GPT learns: from a tiny model on a text of its own, in a worker and on the page."""
 
-import json
 import re
 
 import numpy as np
@@ -180,28 +179,24 @@ def test_a_text_that_is_too_short_is_asked_for_before_anything_begins(lab):
     assert shown.view.saved()["text"] == LINES
 
 
-STRANGE = {
-    "Latin-1": (
-        "é à la carte ".encode("latin-1"),
-        "x.txt is not in UTF-8: byte 0 is 0xe9. If it is text in another",
-    ),
-    "half a sign": (b"abc\xe2\x82", "x.txt is not in UTF-8: byte 3 is 0xe2."),
-    "a program": (b"abc\0def", "x.txt is not text: byte 3 is 0."),
-    "UTF-16": ("abc".encode("utf-16"), "x.txt is in UTF-16, as its first two bytes show: save it in UTF-8."),
-}
+STRANGE = [
+    ("é à la carte ".encode("latin-1"), "x.txt is not in UTF-8: byte 0 is 0xe9. If it is text in another"),
+    (b"abc\xe2\x82", "x.txt is not in UTF-8: byte 3 is 0xe2."),  # half a character
+    (b"abc\0def", "x.txt is not text: byte 3 is 0."),
+    ("abc".encode("utf-16"), "x.txt is in UTF-16, as its first two bytes show: save it in UTF-8."),
+]
 
 
-@pytest.mark.parametrize("kind", STRANGE)
-def test_a_file_that_is_no_text_is_refused_and_the_text_stays(lab, kind):
-    content, words = STRANGE[kind]
+def test_a_file_that_is_no_text_is_refused_and_the_text_stays(lab):
     shown = lab(**OWN)
-    shown.view.control("or open a file of plain text").set_input_files(
-        {"name": "x.txt", "mimeType": "text/plain", "buffer": content}
-    )
     count = shown.root.locator(".gf-control .gf-hint")
-    expect(count).to_contain_text(words)
-    expect(count).to_contain_text(f"Your text stays as it was: {len(LINES):,} characters")
-    assert shown.view.control("Your text: paste it here").input_value() == LINES
+    for content, words in STRANGE:
+        shown.view.control("or open a file of plain text").set_input_files(
+            {"name": "x.txt", "mimeType": "text/plain", "buffer": content}
+        )
+        expect(count).to_contain_text(words)
+        expect(count).to_contain_text(f"Your text stays as it was: {len(LINES):,} characters")
+        assert shown.view.control("Your text: paste it here").input_value() == LINES
 
 
 def test_a_text_that_is_too_long_is_refused_before_it_is_read(lab):
@@ -396,16 +391,6 @@ def test_what_is_saved_is_a_model_that_python_reads(lab, tmp_path):
     assert cross_entropy(model(windows), targets) == pytest.approx(loss, abs=0.006)
 
 
-def test_it_can_be_used_in_other_views(lab, mount):
-    shown = lab(trained=True)
-    shown.button("Use it in this book’s views").press("Enter")
-    kept = shown.root.locator(".gf-lab-kept")
-    expect(kept).to_contain_text("It is ready.")
-    other = mount(SamplingLab())
-    expect(other.root.locator(".gf-own summary")).to_have_text(f"Model: yours, my-gpt-{STEPS}-steps")
-    expect(other.root.locator(".gf-own-said")).to_contain_text("1 block of 1 head")
-
-
 LEAVES = "() => dispatchEvent(new Event('beforeunload', { cancelable: true }))"
 
 
@@ -439,15 +424,16 @@ def test_what_the_browser_does_not_keep_is_asked_for_before_the_reader_leaves(se
     page.wait_for_function(f"!({LEAVES})()")
 
 
-def test_it_is_used_at_once_by_the_views_of_the_page_and_says_where_else(mount):
-    other = mount(SamplingLab())
-    shown = Lab(mount(TrainingLab(**OWN)))
-    shown.start()
-    shown.ends()
+def test_it_is_used_by_the_views_that_are_on_the_page_and_by_those_that_come(lab, mount):
+    there = mount(SamplingLab())
+    shown = lab(trained=True)
     shown.button("Use it in this book’s views").press("Enter")
-    expect(other.root.locator(".gf-own summary")).to_have_text(f"Model: yours, my-gpt-{STEPS}-steps")
-    said = shown.root.locator(".gf-lab-kept")
-    expect(said).to_contain_text("The view on this page that runs a GPT now shows it.")
+    kept = shown.root.locator(".gf-lab-kept")
+    expect(kept).to_contain_text("It is ready.")
+    expect(kept).to_contain_text("The view on this page that runs a GPT now shows it.")
+    for other in (there, mount(SamplingLab())):
+        expect(other.root.locator(".gf-own summary")).to_have_text(f"Model: yours, my-gpt-{STEPS}-steps")
+        expect(other.root.locator(".gf-own-said")).to_contain_text("1 block of 1 head")
 
 
 def test_the_places_that_it_names_are_those_with_views_of_a_gpt():
@@ -464,7 +450,9 @@ def test_the_places_that_it_names_are_those_with_views_of_a_gpt():
 
 
 def test_the_two_slopes_of_a_weight_agree(lab):
-    shown = lab(trained=True)
+    shown = lab(trained=True, weight=["decoder.blocks.5.attention.W_q.weight", 99, 99])  # which it has not
+    assert shown.view.control("Matrix or vector").input_value() == "token_embedding.weight"
+    assert shown.view.control("Column").input_value() == "31"
     for name, row, column in (("output head", 3, 2), ("block 0: W_up", 5, 40), ("last norm", 7, None)):
         shown.view.control("Matrix or vector").select_option(name)
         shown.view.control("Row").fill(str(row))
@@ -527,12 +515,6 @@ def test_a_matrix_is_a_picture_in_which_the_reader_points_at_a_weight(lab, tmp_p
             if one.startswith("loss at")
         ]
         assert (low + high) / 2 == pytest.approx(expected[row, column], abs=1e-5)
-
-
-def test_a_weight_outside_the_matrix_becomes_the_nearest(lab):
-    shown = lab(trained=True, weight=["decoder.blocks.5.attention.W_q.weight", 99, 99])
-    assert shown.view.control("Matrix or vector").input_value() == "token_embedding.weight"
-    assert shown.view.control("Column").input_value() == "31"
 
 
 def test_the_head_sees_no_character_that_comes_later(lab):
@@ -787,13 +769,3 @@ def test_the_short_form_has_less_to_choose(lab):
     assert shown.view.says.startswith("This GPT begins with random weights. At each step")
     expect(shown.root.get_by_label("One head")).to_have_count(0)
     assert shown.view.axe_violations() == []
-
-
-def test_a_notebook_stores_no_text_that_is_long_and_no_weights():
-    view = TrainingLab(**OWN)
-    stored = {
-        name: len(json.dumps(getattr(view, name)))
-        for name in view.keys
-        if name != "_modules" and name != "layout"
-    }
-    assert sum(stored.values()) < 30_000
