@@ -248,12 +248,12 @@ LABELS = """(root, labels) => {
 }"""
 
 
-@pytest.mark.parametrize("width", [1100, 560, 360])
-def test_every_name_fits_before_its_bar(start, width):
+def test_every_name_fits_before_its_bar(start):
     live = start(calm=True)
-    live.page.set_viewport_size({"width": width, "height": 900})
     names = ["space", "line break", "tab", "non-breaking space", "W", "漢"]  # as in model.js
-    assert live.view.root.evaluate(LABELS, [f"{name} and others" for name in names]) == []
+    for width in (1100, 560, 360):
+        live.page.set_viewport_size({"width": width, "height": 900})
+        assert live.view.root.evaluate(LABELS, [f"{name} and others" for name in names]) == [], width
 
 
 def test_the_table_has_every_character(start):
@@ -270,12 +270,26 @@ def test_the_table_has_every_character(start):
 # --- starting and stopping ---
 
 
-def test_it_starts_by_itself_and_stops(start):
+def test_it_starts_by_itself_and_stops_and_may_go_on_or_start_over(start):
     live = start()
     live.to_the_end()
     assert live.written == RECORDING
     assert live.view.says.startswith("The model pauses here. Write makes it go on")
     expect(live.view.root.locator(".gf-live-heard")).to_have_text(re.compile("^The model has written: "))
+    live.view.press("Temperature", "End")  # of a finished text: it goes on
+    assert live.written == RECORDING  # first, only the bars move
+    live.view.beat()
+    expect(live.main).to_have_text("Pause")
+    live.to_the_end()
+    assert live.written.startswith(RECORDING)
+    assert len(live.written) >= len(RECORDING) + FEWEST
+    live.view.press("Temperature", "Home", *["ArrowRight"] * 8)
+    assert live.view.now("temperature") == LiveWriter().temperature
+    live.button("Start over").press("Enter")
+    live.to_the_end()
+    assert live.written
+    assert live.written != RECORDING  # another text
+    assert live.view.saved()["seed"] == 1
 
 
 def test_it_starts_only_once_it_is_in_view(mount, page):
@@ -323,43 +337,6 @@ def test_after_a_pause_nothing_starts_by_itself(start):
     live.main.press("Enter")
     live.beats(1)
     assert len(live.written) == 4
-
-
-def test_moving_the_temperature_of_a_finished_text_goes_on(start):
-    live = start()
-    live.to_the_end()
-    live.view.press("Temperature", "End")
-    assert live.written == RECORDING  # first, only the bars move
-    live.view.beat()
-    expect(live.main).to_have_text("Pause")
-    live.to_the_end()
-    assert live.written.startswith(RECORDING)
-    assert len(live.written) >= len(RECORDING) + FEWEST
-
-
-def test_the_temperature_changes_what_comes_and_not_what_is_written(start):
-    texts = set()
-    for keys in ([], ["Home"], ["End"]):
-        live = start()
-        live.beats(4)
-        live.view.press("Temperature", *keys)
-        live.beats(30)
-        assert live.written.startswith(RECORDING[:4])
-        assert len(live.written) == 34
-        texts.add(live.written)
-        live.page.evaluate("window.mounted.at(-1).cleanup()")
-        live.page.evaluate("document.querySelector('main').replaceChildren(); window.mounted = []")
-    assert len(texts) == 3
-
-
-def test_starting_over_writes_another_text(start):
-    live = start()
-    live.to_the_end()
-    live.button("Start over").press("Enter")
-    live.to_the_end()
-    assert live.written
-    assert live.written != RECORDING
-    assert live.view.saved()["seed"] == 1
 
 
 def test_it_keeps_no_more_than_so_many_letters(start):
@@ -430,7 +407,7 @@ def test_it_is_accessible_and_fits_a_phone(start, mount, shoot):
     shoot("live-writer")
 
 
-def test_letters_are_not_read_aloud_one_by_one(start):
+def test_while_it_writes_no_letter_is_read_aloud_by_itself_and_nothing_moves(start):
     live = start()
     live.page.evaluate("""() => {
       window.told = [];
@@ -439,18 +416,13 @@ def test_letters_are_not_read_aloud_one_by_one(start):
           .observe(region, { childList: true, characterData: true, subtree: true });
       }
     }""")
-    live.beats(30)
-    live.view.rest()
-    assert len(live.written) == 30
-    assert len(live.page.evaluate("window.told")) <= 1
-
-
-def test_nothing_moves_while_it_writes(start):
-    live = start()
     heights = set()
     for _ in range(40):
         live.view.beat()
         heights.add(live.view.root.bounding_box()["height"])
+    live.view.rest()
+    assert len(live.written) == 40
+    assert len(live.page.evaluate("window.told")) <= 1
     assert len(heights) == 1
 
 

@@ -212,16 +212,6 @@ def test_the_folder_of_a_run_is_opened(mount, tmp_path):
     assert float(w.tables()[0][-1][2]) == pytest.approx(p.max(), abs=1e-3)
 
 
-def test_another_model_takes_the_place_of_the_first(mount, file, tmp_path):
-    w = mount(widgets.AttentionExplorer())
-    opened(w, file)
-    other = in_a_file(tmp_path, small(1, n_layers=3), "another.safetensors")
-    choose_file(w, other)
-    expect(summary(w)).to_have_text("Model: yours, another")
-    expect(w.root.locator(".gf-head-of")).to_have_count(6)
-    w.rest()
-
-
 def test_what_the_reader_does_with_it_does_not_reach_the_notebook(mount, file):
     w = mount(widgets.AttentionExplorer())
     opened(w, file)

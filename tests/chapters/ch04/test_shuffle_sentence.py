@@ -89,24 +89,6 @@ def test_the_second_layer_reads_the_stream():
     np.testing.assert_allclose(two.outputs()[1], e / e.sum(1, keepdims=True) @ v, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("sentence", SENTENCES)
-def test_without_positions_and_mask_no_order_changes_anything(sentence, layers):
-    for order in orders(sentence):
-        assert widget(sentence, order, False, False, layers).outputs()[2].max() < 1e-14
-
-
-def test_what_the_mask_shows_of_the_order():
-    def change(order, layers):
-        return widget("the dog bites a man", order, False, True, layers).outputs()[2]
-
-    still_last = [3, 0, 2, 1, 4]
-    assert change(still_last, 1)[-1] < 1e-14  # the same words, in an order one layer cannot tell
-    assert change(still_last, 2)[-1] > 0.1
-    assert change([0, 1, 2, 4, 3], 1)[:3].max() == 0  # nothing before these words has changed
-    assert change([4, 1, 2, 3, 0], 1).min() > 0.1
-
-
 # --- what is seen -----------------------------------------------------------------------------------------
 
 
@@ -195,6 +177,7 @@ def test_every_sentence_holds(call, typed, positions, causal, layers):
             continue
         assert (f"“{' '.join(shown)}”, which reads as before" in said) == (shown == cards)
         still = {place for place in range(5) if change[place] < 1e-9}
+        assert positions or causal or len(still) == 5
         assert ("the largest change of any word’s vector is" in said) == (len(still) == 5)
         if len(still) == 5:
             # Words that are the same may change places unseen.
