@@ -111,21 +111,6 @@ def test_the_rotary_models_choices(name):
     assert (c.norm, c.norm_placement, c.feedforward) == ("rmsnorm", "pre", "swiglu")
 
 
-@pytest.mark.parametrize("name", ["t5-small", "t5-base", "t5-large", "t5-v1.1-base"])
-def test_t5_scales_no_scores_but_a_tied_heads_input(name):
-    c = PUBLISHED[name].config
-    assert c.attention_scale == 1.0
-    assert c.head_scale == (c.d_model**-0.5 if c.head == "tied" else 1.0)
-    assert c.feedforward == ("relu" if c.head == "tied" else "geglu_tanh")
-    assert (c.norm, c.norm_placement, c.norm_eps) == ("rmsnorm", "pre", 1e-6)
-
-
-@pytest.mark.parametrize("name", ["bert-base", "bert-large"])
-def test_bert_is_post_norm_with_the_exact_gelu(name):
-    c = PUBLISHED[name].config
-    assert (c.norm_placement, c.norm_eps, c.feedforward) == ("post", 1e-12, "gelu")
-
-
 @pytest.mark.parametrize(
     "name", ["gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "bloom-560m", "starcoderbase-1b"]
 )

@@ -12,7 +12,6 @@ import pytest
 import tokenizers
 import torch
 from close import SINGLE, assert_close
-from huggingface_hub.errors import LocalEntryNotFoundError
 from huggingface_hub.utils import filter_repo_objects
 from safetensors.numpy import load_file, save_file
 from transformers import LlamaForCausalLM, T5ForConditionalGeneration
@@ -517,20 +516,11 @@ def test_a_name_is_fetched(folder, monkeypatch):
     assert_same(load("someone/some-model"), load(folder))
 
 
-def test_a_name_that_the_hub_does_not_give(monkeypatch):
-    def snapshot_download(name, **options):
-        raise LocalEntryNotFoundError("you are offline")
-
-    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+def test_a_name_that_the_hub_does_not_give():
     with pytest.raises(
-        OSError, match=r"'gpt2' is not a folder here, and fetching it from the hub failed: .*offline"
+        OSError, match="'nobody/nothing' is not a folder here, and fetching it from the hub failed: "
     ):
-        load("gpt2")
-
-
-def test_a_name_that_the_hub_does_not_give_for_real():
-    with pytest.raises(OSError, match="fetching it from the hub failed"):
-        load("nobody-at-all/no-such-model")
+        load("nobody/nothing")
 
 
 def test_a_name_without_huggingface_hub(monkeypatch):

@@ -80,31 +80,6 @@ def test_heads_are_runs_of_neighbouring_dimensions(room):
 
 
 @both_rooms
-def test_multi_head_attention(room):
-    """Queries of zero weight all visible keys equally: the output is a running average, with two features swapped."""
-    attention = room.layers.MultiHeadAttention(4, 2, causal=True, **room.parameters())
-    swap = np.eye(4)[[1, 0, 2, 3]]
-    room.load(attention, W_q=np.zeros((4, 4)), W_k=np.eye(4), W_v=2 * np.eye(4), W_o=swap)
-    x = room.array([[1.0, 2.0, 3.0, 4.0], [3.0, 2.0, 1.0, 0.0]])
-    np.testing.assert_array_equal(room.numpy(attention(x)), [[4, 2, 6, 8], [4, 4, 4, 4]])
-    rows = [[1, 0], [1 / 2, 1 / 2]]
-    np.testing.assert_array_equal(room.numpy(attention.attention_weights(x)), [rows, rows])
-    # A query sees what the mask and causality both allow: here, only itself.
-    mask = room.array([[True, True], [False, True]])
-    np.testing.assert_array_equal(room.numpy(attention(x, mask=mask)), [[4, 2, 6, 8], [4, 6, 2, 0]])
-
-
-@both_rooms
-def test_token_embedding(room):
-    table = room.layers.TokenEmbedding(3, 2, **room.parameters())
-    room.load(table, weight=np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
-    np.testing.assert_array_equal(
-        room.numpy(table(room.array([[2, 0], [2, 2]]))), [[[5, 6], [1, 2]], [[5, 6], [5, 6]]]
-    )
-    np.testing.assert_array_equal(room.numpy(table(room.array([1, 0], np.uint8))), [[3, 4], [1, 2]])
-
-
-@both_rooms
 def test_frequencies(room):
     np.testing.assert_allclose(room.numpy(room.layers.frequencies(6, base=1000.0)), [1, 0.1, 0.01], **EXACT)
 

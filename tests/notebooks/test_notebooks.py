@@ -3,6 +3,7 @@
 import base64
 import itertools
 import re
+from functools import cache
 
 import nbformat
 import pytest
@@ -16,6 +17,7 @@ PAIRS = notebooks.pairs()
 IDS = [notebook.relative_to(notebooks.ROOT / "notebooks").as_posix() for _, notebook in PAIRS]
 
 
+@cache
 def stored(notebook):
     return nbformat.read(notebook, as_version=4)
 
