@@ -4,7 +4,8 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from IPython.display import Markdown, display
@@ -14,9 +15,7 @@ WIDTH = 82
 
 CHECKS, GRADIENTS, HOOKS = "checks of arguments", "gradients (chapter 09)", "hooks for looking inside"
 _HOOKS = {"see", "enter", "enter_sublayer"}  # of glassformer.trace
-_SAVED = "saved"  # the argument that serves the backward pass: glassformer.scratch.layer
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+_SAVED = "saved"  # the argument that serves the backward pass, never the first: glassformer.scratch.layer
 
 
 def show_source(*objects: Callable[..., Any], backward: bool = False, checks: bool = False) -> None:
@@ -51,7 +50,7 @@ class _Source:
     """The source of one object, and the cuts in it."""
 
     def __init__(self, source: str, *, backward: bool, checks: bool) -> None:
-        self.text = textwrap.dedent(source.replace("\r\n", "\n")).rstrip()
+        self.text = textwrap.dedent(source).rstrip()
         self.lines = self.text.split("\n")
         self.starts = [0]
         for line in self.lines:
@@ -74,18 +73,19 @@ class _Source:
         except SyntaxError:  # usually a lambda, whose source is part of a line
             self.left_out.clear()
             return self.text
-        return _joined(_without_gaps(text))
+        return _tidied(text)
 
     def _visit(self, node: ast.AST, *, in_try: bool, has_saved: bool) -> None:
-        if isinstance(node, Function | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
             self._cut_docstring(node)
-        if isinstance(node, Function):
-            takes_it = _SAVED in {parameter.arg for parameter in _parameters(node)}
+        if isinstance(node, ast.FunctionDef):
+            a = node.args
+            takes_it = any(map(_is_saved, [*a.args, *a.kwonlyargs][1:]))
             if takes_it and not self.backward:
-                self._cut_parameter(node)
+                self._cut_saved([*a.args, *a.kwonlyargs, *a.defaults, *filter(None, a.kw_defaults)])
             has_saved = has_saved or takes_it  # inner functions see it too
         if isinstance(node, ast.Call) and has_saved and not self.backward:
-            self._cut_argument(node)
+            self._cut_saved([*node.args, *node.keywords])
         for name, value in ast.iter_fields(node):
             children = value if isinstance(value, list) else [value]
             if name in ("body", "orelse") and isinstance(value, list) and not isinstance(node, ast.Module):
@@ -94,24 +94,20 @@ class _Source:
                 if isinstance(child, ast.AST):
                     self._visit(child, in_try=in_try, has_saved=has_saved)
 
-    def _cut_docstring(self, node: Function | ast.ClassDef) -> None:
+    def _cut_docstring(self, node: ast.FunctionDef | ast.ClassDef) -> None:
         """Cuts a docstring down to its summary, which gets as many lines as it needs."""
         docstring = ast.get_docstring(node)
         if not docstring:
             return
         literal = node.body[0]
         start, end = self._span(literal)
-        quotes = re.match(r"\w*(\"\"\"|'''|\"|')", self.text[start:])
-        summary, *rest = docstring.split("\n\n")
-        if quotes is None or quotes[1] != '"""' or "\\" in self.text[start:end] or summary.endswith('"'):
+        if "\\" in self.text[start:end] or not self.text.startswith('"""', start):
             return
+        summary, *rest = docstring.split("\n\n")
         indent = " " * literal.col_offset
-        lines = [line.strip() for line in summary.strip().splitlines()]
-        lines[0], lines[-1] = quotes[0] + lines[0], lines[-1] + '"""'
-        if len(lines) == 1:
-            lines[0] = quotes[0] + summary.strip() + '"""'
+        lines = [line.strip() for line in f'"""{summary}"""'.splitlines()]
         if max(len(indent + line) for line in lines) > WIDTH:
-            lines = textwrap.wrap(quotes[0] + " ".join(summary.split()) + '"""', WIDTH - len(indent))
+            lines = textwrap.wrap(" ".join(lines), WIDTH - len(indent))
         elif not rest:
             return
         self.cuts.append(_Cut(start, end, f"\n{indent}".join(lines)))
@@ -120,14 +116,14 @@ class _Source:
         """Finds the statements of a body to leave out, with the comments right above them."""
         kinds = [self._left_out(statement, in_try=in_try, has_saved=has_saved) for statement in body]
         for statement, kind in zip(body, kinds, strict=True):
-            if kind is None or self._shares_its_line(statement):
+            if kind is None:
                 continue
             self.left_out.add(kind)
             decorators = getattr(statement, "decorator_list", [])
             first = min([statement.lineno, *(decorator.lineno for decorator in decorators)]) - 1
             while self.lines[first - 1].lstrip().startswith("#"):
                 first -= 1
-            if isinstance(statement, Function) and not self.lines[first - 1].strip():
+            if isinstance(statement, ast.FunctionDef) and not self.lines[first - 1].strip():
                 first -= 1
             instead = " " * statement.col_offset + "...\n" if all(kinds) and statement is body[-1] else ""
             last = statement.end_lineno or statement.lineno
@@ -154,48 +150,17 @@ class _Source:
                 return kinds[0] if all(kinds) else None
         return None
 
-    def _cut_parameter(self, node: Function) -> None:
-        """Cuts the parameter `saved`, and a star that would otherwise be left alone."""
-        places = [self._place_of(parameter, default) for parameter, default in _with_defaults(node)]
-        names = [parameter.arg for parameter in _parameters(node)]
-        i = names.index(_SAVED)
-        start, end = places[i]
-        alone = [p.arg for p in node.args.kwonlyargs] == [_SAVED] and node.args.vararg is None
-        if alone:
-            start = self.text.rindex("*", 0, start)
-        before = [last for _, last in places if last <= start]
-        after = [first for first, _ in places if first >= end]
-        star = node.args.vararg
-        if star is not None and self._span(star)[1] <= start:
-            before.append(self._span(star)[1])
-        if before and (not after or self.text[max(before) : start].strip(", \n") == ""):
-            self._cut_gradients(max(before), end)
-        else:
-            self._cut_gradients(start, min(after, default=end))
+    def _cut_saved(self, every: list[ast.AST]) -> None:
+        """Cuts `saved` and its default from parameters with defaults, or `saved` from arguments.
 
-    def _cut_argument(self, node: ast.Call) -> None:
-        """Cuts `saved` from the arguments of a call, positional or by keyword."""
-        places = sorted(self._span(item) for item in [*node.args, *node.keywords])
-        for item in [*node.args, *node.keywords]:
-            if _is_saved(item.value if isinstance(item, ast.keyword) else item):
-                i = places.index(self._span(item))
-                if i > 0:
-                    self._cut_gradients(places[i - 1][1], places[i][1])
-                else:
-                    self._cut_gradients(places[0][0], places[1][0] if len(places) > 1 else places[0][1])
-
-    def _cut_gradients(self, start: int, end: int) -> None:
-        self.cuts.append(_Cut(start, end))
-        self.left_out.add(GRADIENTS)
-
-    def _shares_its_line(self, statement: ast.stmt) -> bool:
-        start, end = self._span(statement)
-        before = self.text[self.starts[statement.lineno - 1] : start]
-        after = self.text[end : self.text.find("\n", end) if "\n" in self.text[end:] else None]
-        return bool(before.strip()) or not re.fullmatch(r"\s*(#.*)?", after)
-
-    def _place_of(self, parameter: ast.arg, default: ast.expr | None) -> tuple[int, int]:
-        return self._span(parameter)[0], self._span(parameter if default is None else default)[1]
+        All since the one before is cut, so also a star between the two, after which nothing else is left.
+        """
+        for before, node in pairwise(sorted(every, key=self._span)):
+            if _is_saved(node):
+                end = self._span(node)[1]
+                [default] = re.findall(r"^(?:\s*=\s*None)?", self.text[end:])
+                self.cuts.append(_Cut(self._span(before)[1], end + len(default)))
+                self.left_out.add(GRADIENTS)
 
     def _span(self, node: Any) -> tuple[int, int]:
         """Returns where a node begins and ends in the text; ast counts columns in bytes."""
@@ -206,43 +171,25 @@ class _Source:
         return place(node.lineno, node.col_offset), place(node.end_lineno, node.end_col_offset)
 
 
-def _is_saved(value: ast.expr) -> bool:
-    return isinstance(value, ast.Name) and value.id == _SAVED
+def _is_saved(node: ast.AST) -> bool:
+    """Returns whether a parameter or an argument is `saved`."""
+    match node:
+        case ast.arg(arg=name) | ast.Name(id=name) | ast.keyword(value=ast.Name(id=name)):
+            return name == _SAVED
+    return False
 
 
-def _with_defaults(node: Function) -> Iterator[tuple[ast.arg, ast.expr | None]]:
-    """Yields every parameter but *args and **kwargs, with its default."""
-    a = node.args
-    positional = [*a.posonlyargs, *a.args]
-    missing: list[ast.expr | None] = [None] * (len(positional) - len(a.defaults))
-    yield from zip(positional, [*missing, *a.defaults], strict=True)
-    yield from zip(a.kwonlyargs, a.kw_defaults, strict=True)
-
-
-def _parameters(node: Function) -> list[ast.arg]:
-    return [parameter for parameter, _ in _with_defaults(node)]
-
-
-def _without_gaps(source: str) -> str:
-    """Replaces several empty lines in a row, left by cuts, by one."""
-    return _if_the_same(re.sub(r"\n{3,}", "\n\n", source), source)
-
-
-def _joined(source: str) -> str:
-    """Joins a call over three lines that fits on one line after shortening."""
+def _tidied(source: str) -> str:
+    """Joins calls over three lines that now fit on one, and leaves one of several empty lines in a row."""
 
     def join(found: re.Match) -> str:
         line = "".join(found.groups())
         return line if len(line) <= WIDTH else found[0]
 
     lines = re.compile(r"^(.*[(\[])\n +(.*[^,\n])\n *([)\]].*)$", flags=re.MULTILINE)
-    return _if_the_same(lines.sub(join, source), source)
-
-
-def _if_the_same(changed: str, source: str) -> str:
-    """Returns `changed` if Python parses the same program from it, otherwise the original source."""
+    tidied = lines.sub(join, re.sub(r"\n{3,}", "\n\n", source))
     try:
-        same = ast.dump(ast.parse(changed)) == ast.dump(ast.parse(source))
-    except SyntaxError:
+        same = ast.dump(ast.parse(tidied)) == ast.dump(ast.parse(source))
+    except SyntaxError:  # a comment within a call
         return source
-    return changed if same else source
+    return tidied if same else source
