@@ -12,7 +12,6 @@ from tools.extensions.prev_next import neighbours
 from tools.shared import chapter_facts
 
 CHAPTERS = chapter_facts.written()
-OF_A_CHAPTER = pytest.mark.parametrize("one", CHAPTERS, ids=lambda one: one.number)
 CHAPTER = "notebooks/04-putting-order-in.html"
 
 
@@ -33,17 +32,6 @@ def around(found):
     return [link and (link.select_one(".prev-next-title").get_text(), link["href"]) for link in shown]
 
 
-@OF_A_CHAPTER
-def test_a_chapter_and_its_practice_have_their_number_in_heading_and_title(page, one):
-    for name, heading in (
-        (f"notebooks/{one.name}", one.heading),
-        (f"notebooks/{one.practice_name}", one.practice_heading),
-    ):
-        found = page(name)
-        assert found.h1.find(string=True) == heading
-        assert found.title.get_text(strip=True) == f"{heading} — Glassformer"
-
-
 def test_the_side_bar_has_the_parts_and_each_practice_folded_under_its_chapter(page):
     bar = page("book/notation").select_one("nav.bd-links")
     captions = [caption.get_text(strip=True) for caption in bar.select("p.caption")]
@@ -61,32 +49,26 @@ def test_the_side_bar_has_the_parts_and_each_practice_folded_under_its_chapter(p
             assert below["href"].endswith(f"/{one.practice_name}.html")
 
 
-@OF_A_CHAPTER
-def test_on_the_pages_of_a_chapter_its_fold_alone_is_open(page, one):
-    for name in (f"notebooks/{one.name}", f"notebooks/{one.practice_name}"):
-        opened = page(name).select("nav.bd-links details[open]")
-        assert [fold.find_parent("li").a.get_text(strip=True) for fold in opened] == [one.heading]
-
-
-@pytest.mark.parametrize("place", range(len(CHAPTERS)))
-def test_next_leads_from_chapter_to_chapter_and_from_a_practice_back_and_on(page, place):
+@pytest.mark.parametrize("place", range(len(CHAPTERS)), ids=[one.number for one in CHAPTERS])
+@pytest.mark.parametrize("is_practice", [False, True], ids=["chapter", "practice"])
+def test_a_page_has_its_number_its_open_fold_and_its_neighbours(page, place, is_practice):
     one = CHAPTERS[place]
-    before = CHAPTERS[place - 1] if place else None
-    after = CHAPTERS[place + 1] if place + 1 < len(CHAPTERS) else None
-    link = {
-        True: lambda it: (it.heading, f"{it.name}.html"),
-        False: lambda it: (it.heading, f"../{it.name}.html"),
-    }
-    previous, following = around(page(f"notebooks/{one.name}"))
-    assert previous == (link[True](before) if before else ("Glassformer", "index.html"))
-    assert following == (
-        link[True](after) if after else ("A tournament of positions", "experiments/positions.html")
-    )
-    previous, following = around(page(f"notebooks/{one.practice_name}"))
-    assert previous == link[False](one)
-    assert following == (
-        link[False](after) if after else ("A tournament of positions", "../experiments/positions.html")
-    )
+    name, heading = (one.practice_name, one.practice_heading) if is_practice else (one.name, one.heading)
+    found = page(f"notebooks/{name}")
+    assert found.h1.find(string=True) == heading
+    assert found.title.get_text(strip=True) == f"{heading} — Glassformer"
+
+    folds = found.select("nav.bd-links details[open]")
+    assert [fold.find_parent("li").a.get_text(strip=True) for fold in folds] == [one.heading]
+
+    up = "../" if is_practice else ""
+    chapters = [("Glassformer", "index.html")]
+    chapters += [(each.heading, f"{each.name}.html") for each in CHAPTERS]
+    chapters += [("A tournament of positions", "experiments/positions.html")]
+    before, after = (chapters[place + 1] if is_practice else chapters[place]), chapters[place + 2]
+    assert around(found) == [(title, up + address) for title, address in (before, after)]
+
+    assert_mentions_are_links(found, None if is_practice else one.number)
 
 
 def test_a_page_that_is_no_chapter_leads_to_its_neighbours(page):
@@ -111,18 +93,9 @@ def test_neighbours_go_past_every_practice():
     assert neighbours("notebooks/exercises/b", pages) == ("notebooks/b", None)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [f"notebooks/{name}" for one in CHAPTERS for name in (one.name, one.practice_name)]
-    + ["notebooks/index", "notebooks/experiments/positions"]
-    + [
-        f"book/{name}"
-        for name in ("glossary", "notation", "reference", "claims", "pitfalls", "models", "parity")
-    ],
-)
-def test_every_chapter_that_a_page_mentions_is_a_link_to_it(page, name):
-    own = re.fullmatch(r"notebooks/(\d\d)-.*", name)
-    article = page(name).select_one("article")
+def assert_mentions_are_links(found, own=None):
+    """Asserts that every chapter that a page mentions, but its own, is a link to it; takes the page apart."""
+    article = found.select_one("article")
     for code in article.select(
         "pre, code, script, .cell_input, .cell_output, .math, h1, h2, h3, h4, summary, .headerlink"
     ):
@@ -132,8 +105,19 @@ def test_every_chapter_that_a_page_mentions_is_a_link_to_it(page, name):
         to = re.search(r"(\d\d)-[a-z-]+\.html", link["href"])
         assert not to or numbers <= {to[1]}, link
         link.decompose()
-    left = set(mentioned(article.get_text()))
-    assert left <= {own and own[1]}
+    assert set(mentioned(article.get_text())) <= {own}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["notebooks/index", "notebooks/experiments/positions"]
+    + [
+        f"book/{name}"
+        for name in ("glossary", "notation", "reference", "claims", "pitfalls", "models", "parity")
+    ],
+)
+def test_every_chapter_that_a_page_mentions_is_a_link_to_it(page, name):
+    assert_mentions_are_links(page(name))
 
 
 def test_the_glossary_leads_to_the_chapters(page):

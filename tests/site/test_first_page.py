@@ -28,8 +28,8 @@ PHONE, LAPTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 def stranger(visit):
     """Provides stranger(door, size) -> Visit: a first visit by somebody who minds no motion."""
 
-    def stranger(door="http", size=LAPTOP, **settings):
-        arrived = visit(PAGE, door=door, script=WATCH, **settings)
+    def stranger(door, size):
+        arrived = visit(PAGE, door=door, script=WATCH)
         arrived.page.set_viewport_size(size)
         arrived.page.emulate_media(reduced_motion="no-preference")
         arrived.page.reload()
@@ -38,15 +38,16 @@ def stranger(visit):
     return stranger
 
 
-def first_view(arrived):
-    return arrived.page.locator("article .gf-widget").first
-
-
 @pytest.mark.parametrize("door", ["http", "file"])
 @pytest.mark.parametrize("size", [PHONE, LAPTOP], ids=["phone", "laptop"])
-def test_it_writes_by_itself(stranger, door, size):
+def test_it_writes_by_itself_and_all_of_it_is_above_the_fold(stranger, door, size):
     arrived = stranger(door, size)
-    view = first_view(arrived)
+    arrived.page.locator(".gf-live-main").wait_for()
+    article = arrived.page.locator("article")
+    for part in PARTS:
+        box = article.locator(part).first.bounding_box()
+        assert box["y"] + box["height"] <= size["height"], part
+    view = article.locator(".gf-widget").first
     expect(view.locator(".gf-live-written")).to_have_text(re.compile(r"\w{2}"))
     expect(view.locator(".gf-live-source")).to_have_text("live, in your browser")
     view.get_by_role("button", name="Pause").click()
@@ -56,13 +57,3 @@ def test_it_writes_by_itself(stranger, door, size):
     assert view.locator(".gf-live-written").text_content() == written
     assert arrived.page.evaluate("moved") <= 0.02
     assert arrived.complaints == arrived.elsewhere() == []
-
-
-@pytest.mark.parametrize("size", [PHONE, LAPTOP], ids=["phone", "laptop"])
-def test_everything_for_the_first_minute_is_above_the_fold(stranger, size):
-    arrived = stranger(size=size)
-    arrived.page.locator(".gf-live-main").wait_for()
-    article = arrived.page.locator("article")
-    for part in PARTS:
-        box = article.locator(part).first.bounding_box()
-        assert box["y"] + box["height"] <= size["height"], part

@@ -151,13 +151,19 @@ def test_a_reader_begins_with_their_own_functions_and_can_take_it_back(page):
     assert before.startswith("# Your tokenizer")
 
 
-def test_hints_and_rules_need_no_python(page):
+def test_hints_and_rules_need_no_python_and_leave_the_verdict(page):
     place = stage(page, "model")
     for number in (1, 2, 3, 3):
         press(place, "Hint")
         expect(place.locator(".practice-panel strong")).to_have_text(f"model: hint {number} of 3")
     press(field(page), "What may I import?")
     expect(field(page).locator(".practice-panel")).to_contain_text("PyTorch")
+    place = stage(page, "cache")  # a hint leaves the verdict, and takes the place of the hint before
+    press(place, "Check")
+    answered(place)
+    for _ in range(2):
+        press(place, "Hint")
+    expect(place.locator(".practice-panel strong")).to_have_text(["Asked to stage", "cache: hint 2 of 3"])
 
 
 def test_control_and_enter_runs_the_code(page):
@@ -169,12 +175,3 @@ def test_control_and_enter_runs_the_code(page):
     page.keyboard.insert_text("quiet = 1")
     press(field(page), "Try it")
     expect(field(page).locator(".practice-says")).to_have_text("Your code ran and printed nothing.")
-
-
-def test_a_hint_leaves_the_verdict_and_takes_the_place_of_the_hint_before(page):
-    place = stage(page, "cache")
-    press(place, "Check")
-    answered(place)
-    for _ in range(2):
-        press(place, "Hint")
-    expect(place.locator(".practice-panel strong")).to_have_text(["Asked to stage", "cache: hint 2 of 3"])

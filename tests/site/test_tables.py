@@ -16,16 +16,13 @@ WIDTHS = """() => [...document.querySelectorAll("article table")].map((table) =>
 })"""
 
 
-@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", PAGES)
-def test_a_table_that_is_wider_than_its_page_has_a_box_to_scroll_it_in(visit, name, width):
-    tables = visit(f"book/{name}.html", width=width).page.evaluate(WIDTHS)
-    assert name == "claims" or tables
-    assert [table for table in tables if table["outside"] > 1] == []
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_quick_reference_fits_without_scrolling(visit, width):
-    tables = visit("book/reference.html", width=width).page.evaluate(WIDTHS)
-    assert tables
-    assert [table for table in tables if table["hidden"] > 1] == []
+def test_a_table_that_is_wider_than_its_page_has_a_box_to_scroll_it_in(visit, name):
+    page = visit(f"book/{name}.html").page
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        tables = page.evaluate(WIDTHS)
+        assert name == "claims" or tables
+        assert [table for table in tables if table["outside"] > 1] == []
+        if name == "reference":  # which fits without scrolling
+            assert [table for table in tables if table["hidden"] > 1] == []

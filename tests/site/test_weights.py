@@ -227,22 +227,6 @@ def test_from_disk_nothing_is_loaded_ahead(asking):
 # --- slow and broken networks ---
 
 
-def test_a_slow_network_shows_megabytes_and_is_not_given_up(asking, held):
-    page = asking("http")
-    page.page.clock.install()
-    page.ask(0)
-    held.let(1)
-    expect(page.line(0)).to_have_text("Loading the model: 0.2 of 1.4 MB.")
-    for received in ("0.4", "0.6"):  # a minute in all
-        page.page.clock.fast_forward(9_000)
-        held.let(1)
-        expect(page.line(0)).to_have_text(f"Loading the model: {received} of 1.4 MB.")
-        expect(page.again(0)).to_be_hidden()
-    held.let(4)
-    page.expect_written(0)
-    assert page.visit.complaints == []
-
-
 @pytest.fixture
 def stalled(asking, held):
     """A page whose first view has waited in vain for ten seconds."""
@@ -254,19 +238,6 @@ def stalled(asking, held):
     page.page.clock.fast_forward(10_001)
     expect(page.again(0)).to_be_visible()
     return page
-
-
-def test_a_download_that_stalls_is_told_and_goes_on_by_itself(stalled, held):
-    expect(stalled.line(0)).to_have_text(
-        "The model is loading slowly: 0.4 of 1.4 MB have arrived, but nothing in the last 10 seconds. You can wait or "
-        "try again."
-    )
-    held.let(1)
-    expect(stalled.line(0)).to_have_text("Loading the model: 0.6 of 1.4 MB.")
-    held.let(4)
-    stalled.expect_written(0)
-    expect(stalled.again(0)).to_be_hidden()
-    assert held.asked == ["/_static/models/shakespeare.bin"]
 
 
 def test_a_download_that_stalls_is_not_lost_when_a_view_asks_once_more(stalled, held):

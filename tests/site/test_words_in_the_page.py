@@ -1,8 +1,6 @@
 """Tests the switch from letters to words in a page: loaded on demand, over http and from disk, and after failures."""
 
 import re
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -91,26 +89,6 @@ def test_a_machine_in_words_goes_to_letters_and_back(machine, door):
     assert view.visit.complaints == []
 
 
-def test_while_it_loads_it_says_how_far_and_goes_on_in_letters(machine):
-    view = machine("http")
-    held = []
-    view.visit.page.route("**/models/words*.bin", lambda route: held.append(route))
-    view.choose("words")
-    expect(view.note).to_have_text(
-        re.compile(
-            r"^(Waiting for|Loading) the model that reads words.* Until then, the machine reads letters\.$"
-        )
-    )
-    expect(view.root.get_by_role("button", name="One character", exact=True)).to_be_visible()
-    view.choose("letters")
-    expect(view.note).to_have_text("Here every character is a token.")
-    view.choose("words")
-    for route in held:
-        route.continue_()
-    view.expect_in("words")
-    assert len(view.loaded) == 2
-
-
 def test_after_a_failure_it_stays_in_letters_until_it_is_tried_again(machine):
     view = machine("http")
     view.visit.page.route("**/models/words*.bin", lambda route: route.abort())
@@ -131,16 +109,3 @@ def test_after_a_failure_it_stays_in_letters_until_it_is_tried_again(machine):
     view.again.press("Enter")
     view.expect_in("words")
     expect(view.again).to_be_hidden()
-
-
-def test_a_copy_without_the_vocabulary_says_so(machine):
-    view = machine("file")
-    part = Path(unquote(urlsplit(view.visit.home).path)) / "_static" / "models" / "words-vocabulary-0.js"
-    part.rename(part.with_suffix(".away"))
-    try:
-        view.choose("words")
-        view.visit.rest()
-        expect(view.note).to_have_text(re.compile("This page has no model called words."))
-        view.expect_in("letters")
-    finally:
-        part.with_suffix(".away").rename(part)
