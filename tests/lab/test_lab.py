@@ -747,16 +747,13 @@ EARLY = """async ([view, late]) => {
 }"""
 
 
-def test_a_view_that_is_drawn_before_its_state_is_read_is_drawn_again(lab, page):
-    opened(lab, page, "stored.ipynb", "early")
-    assert page.evaluate(EARLY, [WIDGET_VIEW, False]) == "Error displaying widget: model not found"
-    page.wait_for_function("() => early.widgets.length === 1")
-    assert page.evaluate("early.node.querySelector('.gf-title').textContent") == "A row of clocks"
-
-
-def test_a_view_whose_state_is_read_just_when_it_stops_waiting_is_drawn(lab, page):
-    opened(lab, page, "stored.ipynb", "late")
-    page.evaluate(EARLY, [WIDGET_VIEW, True])
+@pytest.mark.parametrize(
+    "late", [False, True], ids=["before its state is read", "just when it stops waiting"]
+)
+def test_a_view_that_is_drawn_too_early_is_drawn_again(lab, page, late):
+    opened(lab, page, "stored.ipynb", f"early-{late}")
+    said = page.evaluate(EARLY, [WIDGET_VIEW, late])
+    assert late or said == "Error displaying widget: model not found"
     page.wait_for_function("() => early.widgets.length === 1")
     assert page.evaluate("early.node.querySelector('.gf-title').textContent") == "A row of clocks"
 
