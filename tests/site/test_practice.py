@@ -378,9 +378,10 @@ def test_an_old_stub_in_which_nothing_was_written_is_replaced(visit):
     expect(first(page).locator(".practice-note")).to_be_hidden()
 
 
-def test_a_verdict_is_text_and_its_links_lead_to_pages(visit):
-    page = visit()
-    place = first(page)
+def test_output_and_verdict_are_text_and_links_lead_to_pages(visit):
+    place = first(visit())
+    press(place, "Try it")
+    expect(place.locator(".practice-output pre")).to_have_text(["one\ntwo\n", "array([<i>3</i>])"])
     press(place, "Check")
     panel = place.locator(".practice-panel")
     expect(panel.locator("strong")).to_have_text("Asked to check")
@@ -388,14 +389,6 @@ def test_a_verdict_is_text_and_its_links_lead_to_pages(visit):
     assert panel.locator("img").count() == 0
     assert [link.get_attribute("href") for link in panel.locator("a").all()] == ["../03-attention.html"]
     expect(panel.locator("div > code")).to_have_text("axis")
-
-
-def test_what_is_printed_appears_below_the_buttons(visit):
-    place = first(visit())
-    press(place, "Try it")
-    expect(place.locator(".practice-output pre")).to_have_text(["one\ntwo\n", "array([<i>3</i>])"])
-    press(place, "Check")
-    asked(place)
     expect(place.locator(".practice-output pre")).to_have_count(0)
 
 
@@ -765,17 +758,7 @@ def everything(page):
     press(softmax, "Hint")
 
 
-def test_it_is_accessible(visit):
-    page = visit()
-    everything(page)
-    press(first(page), "Bring it back")
-    assert axe_violations(page) == []
-    for theme in ("light", "dark"):
-        page.evaluate("theme => (document.documentElement.dataset.theme = theme)", theme)
-        assert contrast_violations(page) == []
-
-
-def test_on_a_phone_nothing_is_wider_than_the_page_and_ios_does_not_zoom(visit):
+def test_it_is_accessible_and_fits_a_phone_where_ios_does_not_zoom(visit):
     page = visit(width=360, has_touch=True)
     everything(page)
     press(first(page), "Bring it back")
@@ -783,6 +766,12 @@ def test_on_a_phone_nothing_is_wider_than_the_page_and_ios_does_not_zoom(visit):
     size = "element => parseFloat(getComputedStyle(element).fontSize)"
     assert first(page).locator(".cm-content").evaluate(size) >= 16
     assert axe_violations(page, ["target-size", "scrollable-region-focusable"]) == []
+    page.set_viewport_size({"width": 1280, "height": 800})
+    assert axe_violations(page) == []
+    for theme in ("light", "dark"):
+        page.evaluate("theme => (document.documentElement.dataset.theme = theme)", theme)
+        assert contrast_violations(page) == []
+    page.set_viewport_size({"width": 360, "height": 800})
     page.reload()
     assert first(page).locator("textarea").evaluate(size) >= 16
 
