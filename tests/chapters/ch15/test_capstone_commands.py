@@ -512,6 +512,7 @@ def test_what_was_built_is_counted_in_the_readers_own_lines(shown):
         "02 Tokens become vectors", "✓", "2", "65 ids", "50,257 pieces"
     )  # fmt: skip
     assert rows["it learns"][2:4] == ("", "")
+    assert rows["it runs weights that others trained"][3] == ""
     assert "2 lines of yours ran. GPT-2 has 124,439,808 parameters." in table.closing
 
 
