@@ -129,8 +129,9 @@ class GPT:
         self.notes: dict[str, Any] = {}  # what one check of a stage has found out for the next
         self.running, self.hung = running or Running(), hung
         self.adapter = self._made(adapter)
+        flags = self.piece("tensors"), self.piece("batched")
         # a helper of the reader's may have such a name, too
-        self.tensors, self.batched = (self.piece(name) is True for name in ("tensors", "batched"))
+        self.tensors, self.batched = (bool(flag) and not callable(flag) for flag in flags)
 
     def _made(self, adapter: Any) -> Any:
         """A fresh one of a class, or of a function without arguments; a copy of anything else, if it can be copied."""
