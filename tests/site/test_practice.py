@@ -400,7 +400,9 @@ def test_python_is_told_what_it_needs(visit):
     assert asked(scores) == {
         "do": "check", "exercise": "attention.scores", "code": "right = 1", "keep": "no", "earlier": {}, "files": {},
     }  # fmt: skip
-    edit(scores, "wrong = 1")
+    edit(scores, "wrong = 1")  # leaves what was right
+    press(scores, "Check")
+    assert asked(scores)["code"] == "wrong = 1"
     press(softmax, "Check")
     request = asked(softmax)
     assert (request["do"], request["keep"]) == ("check", "yes")
