@@ -278,7 +278,7 @@ def test_it_is_opened_and_chosen_by_keyboard_alone(mount, page, file):
 
 # How many models this browser keeps; the answer comes after whatever the page has asked before.
 KEPT = """() => new Promise((resolve) => {
-  const asked = indexedDB.open("glassformer", 1);
+  const asked = indexedDB.open("glassformer");
   asked.onsuccess = () => {
     const counted = asked.result.transaction("own model").objectStore("own model").count();
     counted.onsuccess = () => resolve(counted.result);
@@ -367,10 +367,16 @@ def offers(own, *files):
     expect(own.locator(".gf-own-said")).to_contain_text("This view shows")
 
 
+def has_kept(tab):
+    """Waits until the browser has stored a model, which it does after the view has shown it."""
+    tab.wait_for_function(f"async () => (await ({KEPT})()) === 1")
+
+
 def test_it_is_there_on_the_next_page_until_it_is_forgotten(site, file):
     tab, sent = site.tab(), []
     tab.on("request", lambda request: sent.append(request.url))
     offers(site(tab, "one"), file)
+    has_kept(tab)
     own = site(tab, "two")
     expect(own.locator("summary")).to_have_text(BOTH)
     own.get_by_label("my-gpt").check()
@@ -428,6 +434,7 @@ def test_a_database_that_another_version_of_the_book_has_made_is_used(site, file
     )
     own = site(tab, "one")
     offers(own, file)
+    has_kept(tab)
     expect(own).not_to_contain_text("does not keep it")
     expect(site(tab, "two").locator("summary")).to_have_text(BOTH)
 
@@ -436,6 +443,7 @@ def test_a_tab_forgets_only_its_own_model(site, file, tmp_path):
     first, second = site.tab(), site.tab()
     ours = site(first, "one")
     offers(ours, file)
+    has_kept(first)
     offers(site(second, "two"), in_a_file(tmp_path, small(1), "another.safetensors"))
     forget(ours)
     expect(ours.locator(".gf-own-said")).to_have_text(
