@@ -40,12 +40,12 @@ between any two numbers of the outputs. If it exceeds its bound, a test fails.
 
 Float64 has about 16 digits and float32 about 7. For numbers of about 1, a difference of 10⁻¹⁵ or 10⁻⁷ is therefore
 nothing but rounding. If a reference does a part of its work in lower precision, its rounding shows, and the entry
-says so. If the column PyTorch has 0 for a reference from torch, `nn` calls torch's own function. A *relative*
+says so. Where the PyTorch column has 0 and the reference is torch, `nn` calls torch's own function. A *relative*
 difference is divided by the size of the number; the gradients of a whole model are divided by the largest one.
 
-The models of transformers are small ones with random weights, and GPT-2 small in its full size. Its T5, and its
-models with rotary positions, compute some parts in float32 even if the rest is float64. The tests undo that, and
-they also compare with the models as they are.
+The models of transformers are small ones with random weights, and GPT-2 small in its full size. The library computes
+parts of T5, and of models with rotary positions, in float32 even where everything else is float64. The tests compare
+both with these parts in float64 and with the models as they are.
 
 `make ledger` repeats all measurements and writes this page. Every run of the test suite checks that the page lists
 what the tests compare. Programs can read the same table in `book/parity.json`.
