@@ -78,12 +78,13 @@ def find() -> str | None:
 def ensure() -> str | None:
     """Returns the path of a browser: the system's, else what apt installs if we are root, else Playwright's download.
 
-    In CI, a headless shell is installed even beside another browser.
+    In CI, a headless shell is installed even beside another browser, unless that one was asked for.
     """
     in_ci = os.environ.get("CI", "").lower() in ("1", "true")
     attempts: list[list[str]] = []
     found = find()
-    if not found or (in_ci and not _is_shell(found)):
+    will_do = found and (not in_ci or _is_shell(found) or found == os.environ.get("GLASSFORMER_BROWSER"))
+    if not will_do:
         # Debian's packages include the libraries that Playwright's needs and that a bare machine lacks.
         # Without what they recommend: printing, avatars and half a desktop.
         install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends"]
