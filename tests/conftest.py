@@ -24,7 +24,7 @@ jaxtyping.install_import_hook("glassformer", "beartype.beartype")
 
 
 AS_READERS_RUN_IT = {
-    "chapters", "exercises", "experiments", "generation", "huggingface", "inside", "site", "test_bugs.py",
+    "before", "chapters", "exercises", "experiments", "generation", "huggingface", "inside", "site", "test_bugs.py",
     "test_cli.py", "test_cli_fuzz.py", "test_shipped.py", "widgets",
 }  # fmt: skip
 
