@@ -5,15 +5,16 @@ import json
 import random
 import struct
 from dataclasses import MISSING, fields
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from close import SINGLE, assert_close
+from close import ENGINE, SINGLE, assert_close
 from linking import base64_of, opened
 from own_models import CHARACTERS, SIZES, in_a_file, in_one_file, small, trained
 from safetensors import safe_open
-from safetensors.numpy import save
+from safetensors.numpy import load_file, save
 
 from glassformer import checkpoints, model_files, onepage, shipped, text, untrusted_files
 from glassformer.config import ModelConfig
@@ -124,6 +125,14 @@ def test_what_the_page_reads_and_saves_is_the_same_model(reader, tmp_path, dtype
         again = checkpoints.model_of(model.config, read_again.weights, room="nn")
         with torch.no_grad():
             assert_close(again(torch.tensor(IDS)).numpy(), logits_of(found, model), SINGLE)
+
+
+def test_what_an_earlier_page_saved_is_the_same_model(reader):
+    before = Path(__file__).parents[1] / "before"
+    wanted = load_file(before / "meant.safetensors")["page/whole"][:10]  # the first of two texts
+    found = reader("opened", one((before / "page.safetensors").read_bytes()), [1, 4, 2, 0, 2, 7, 3, 3, 5, 6])
+    assert found["characters"] == "\n !Abcé€"
+    assert_close(np.reshape(found["logits"], wanted.shape), wanted, ENGINE)
 
 
 def test_the_one_page_reads_it(tmp_path):
