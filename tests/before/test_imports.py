@@ -55,7 +55,7 @@ def works(line):
     try:
         if not hasattr(import_module(module), name):
             import_module(f"{module}.{name}")
-    except ModuleNotFoundError:
+    except ImportError:
         return False
     return True
 
