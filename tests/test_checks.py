@@ -25,7 +25,7 @@ def attend(q=(5, 4), k=(6, 4), v=(6, 4), mask=None, score_bias=None):
     checks.attention(*(np.ones(shape) for shape in (q, k, v)), mask, score_bias)
 
 
-CACHE = SimpleNamespace(blocks=[SimpleNamespace(keys=np.zeros((2, 2, 5, 4)))], length=4)
+CACHE = SimpleNamespace(batch_size=2, capacity=5, length=4)
 
 # What is called: the message
 WRONG_VALUES = {
@@ -86,10 +86,13 @@ WRONG_VALUES = {
     "rope_scaling('llama3', 9.0, 5.0, 5.0, prefix='rope_')": "rope_slow=5.0 must be below rope_fast=5.0: "
     "slow pairs are stretched, and fast ones are not",
     "rope_scaling('yarn', 1.0, 1.0, 5.0)": 'base=1.0 must exceed 1 with scaling="yarn": later pairs have to be slower',
-    "room_in_cache((1, 2, 3, 5), (1, 2, 9, 4), 0)": "the keys have shape (1, 2, 3, 5), "
+    "fits_cache((1, 2, 3, 5), (1, 2, 9, 4), 0, 9)": "the keys have shape (1, 2, 3, 5), "
     "but the cache takes (B, G, T, K) = (1, 2, T, 4)",
-    "room_in_cache((1, 2, 3, 4), (1, 2, 5, 4), 3)": "the cache has room for capacity=5 positions: "
-    "it already holds 3, so 3 more do not fit",
+    "room_in_cache(3, 3, 5)": "the cache has room for capacity=5 positions: it already holds 3, so 3 more do not fit",
+    "going_back(6, 5)": "length=6 must be at most 5, the positions that the cache holds",
+    "going_back(-1, 5)": "length=-1 must be at least 0",
+    "going_back(2, 9, 4)": "length=2 is too far back: the cache has read 9 positions, and a layer with a window keeps "
+    "what it needs to go back by 4; new_cache(…, rewindable=7) keeps more",
     "no_gradient_through_cache([], CACHE)": "no gradient flows through a cache: "
     "saved must be None when a cache is given",
     # Models and their state
@@ -135,6 +138,7 @@ WRONG_VALUES = {
     "fits('It', 2**70, 2**33)": "It needs at least a billion GiB of memory, but only 8.0 GiB is available",
 }
 WRONG_KINDS = {
+    "qk_norm('head')": "qk_norm='head' must be True or False",
     **{
         f"whole('n', {value})": f"n={value} must be a whole number"
         for value in ("2.0", "True", "'2'", "None")

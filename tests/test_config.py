@@ -14,6 +14,7 @@ from layers.grid import GRID
 
 from glassformer import config as choices
 from glassformer.config import ModelConfig
+from glassformer.layers import Residual, Rotation, SoftCap
 from glassformer.parameters import LETTERS, Part, evaluate, spell
 
 TINY = {"vocab_size": 11, "context_length": 6, "d_model": 8, "n_layers": 2, "n_heads": 2}
@@ -21,6 +22,10 @@ TINY = {"vocab_size": 11, "context_length": 6, "d_model": 8, "n_layers": 2, "n_h
 
 def tiny(**changed):
     return ModelConfig(**{**TINY, **changed})
+
+
+def two_kinds(order):
+    return {"kinds": {"near": {}, "far": {}}, "order": order}
 
 
 # What is derived
@@ -63,8 +68,7 @@ BUILT_WITH = {
     "none": {},
     "sinusoidal": {"d_model": 8},
     "learned": {"context_length": 6, "d_model": 8, "generator": "drawn by it"},
-    "rope": {"d_head": 4, "base": 50.0, "layout": "interleaved", "scaling": "yarn", "interpolation": 2.0}
-    | {"original_context": 3, "slow": 0.5, "fast": 9.0, "attention_factor": 1.5},
+    "rope": {},
     "alibi": {"n_heads": 2},
     "t5": {
         "n_heads": 2,
@@ -74,14 +78,22 @@ BUILT_WITH = {
         "generator": "drawn by it",
     },
 }
+ROTATION = {"d_head": 4, "base": 50.0, "layout": "interleaved", "scaling": "yarn", "interpolation": 2.0} | {
+    "original_context": 3,
+    "slow": 0.5,
+    "fast": 9.0,
+    "attention_factor": 1.5,
+}
 
 
 @pytest.mark.parametrize("positions", choices.POSITIONS)
 def test_what_a_position_encoding_is_built_with(positions):
     """Both rooms take it from here, so that no comparison of the two would show a mistake."""
-    rope = {f"rope_{name}": value for name, value in BUILT_WITH["rope"].items() if name != "d_head"}
+    rope = {f"rope_{name}": value for name, value in ROTATION.items() if name != "d_head"}
     config = tiny(positions=positions, t5_n_buckets=8, t5_max_distance=20, **rope)
     assert config.position_arguments(False, generator="drawn by it") == BUILT_WITH[positions]
+    rotation = config.layer(0).attention.rotation
+    assert rotation == (Rotation(**ROTATION) if positions == "rope" else None)
 
 
 # Replacing
@@ -187,8 +199,42 @@ WRONG_VALUES = [
     ({"head": "none", "head_bias": True}, 'head_bias=True needs a head, but head="none"'),
     ({"head": "none", "head_transform": True}, 'head_transform=True needs a head, but head="none"'),
     ({"head": "none", "head_scale": 0.5}, 'head_scale=0.5 needs a head, but head="none"'),
+    ({"head": "none", "logit_cap": 5.0}, 'logit_cap=5.0 needs a head, but head="none"'),
+    ({"logit_cap": 0.0}, "logit_cap=0.0 must"),
+    ({"order": "near"}, "order='near' needs kinds"),
+    ({"kinds": {"near": {}, "far": {}}}, "order is missing: in which order do near, far come?"),
+    (two_kinds("near*0 far"), "order='near*0 far' has 'near*0': after the * must come a number of layers"),
+    (two_kinds("near far*"), "order='near far*' has 'far*': after the * must come a number of layers"),
+    (two_kinds("near for"), "order='near for' names 'for', but kinds has near, far"),
+    (two_kinds("near"), "order='near' never names far, which kinds has"),
+    (two_kinds(""), "order='' never names near, far"),
+    ({"kinds": {"a b": {}}}, "kinds has the name 'a b', which must be a word such as 'near'"),
+    ({"kinds": {"near": {"window": 3}}}, "kinds['near'] has 'window'; a kind of layer can have n_heads, "),
+    ({"kinds": {"near": {"d_model": 3}}}, "kinds['near'] has 'd_model'; a kind of layer can have n_heads, "),
+    ({"kinds": {"near": {"n_kv_heads": 3}}}, "kinds['near']: n_heads=2 is not divisible by n_kv_heads=3"),
+    ({"kinds": {"near": {"sliding_window": 0}}}, "kinds['near']: sliding_window=0 must be at least 1"),
+    (
+        {"kinds": {"near": {"positions": "rope"}}},
+        "kinds['near']: positions='rope' cannot differ from layer to layer, except between 'rope' and 'none'; the "
+        "model has 'learned'",
+    ),
+    (
+        {"positions": "alibi", "kinds": {"near": {"n_heads": 4, "d_head": 2}}},
+        "kinds['near']: n_heads=4 differs from the model's 2, but with positions='alibi' all layers share one bias",
+    ),
 ]
 WRONG_KINDS = [
+    ({"kinds": {}}, "kinds={} must have at least one kind of layer by its name"),
+    ({"kinds": ["near"]}, "kinds=['near'] must have at least one kind of layer by its name"),
+    ({"kinds": {"near": 3}}, "kinds['near']=3 must be a dictionary"),
+    ({"kinds": {"near": {"scores": 50.0}}}, "kinds['near']: scores=50.0 must be a SoftCap or PositionScale"),
+    (
+        {"kinds": {"near": {"scores": Residual()}}},
+        "kinds['near']: scores=Residual(placement='pre', scale=1.0) must be a SoftCap or PositionScale",
+    ),
+    ({"kinds": {"near": {"sliding_window": 2.0}}}, "kinds['near']: sliding_window=2.0 must"),
+    (two_kinds(3), "order must be a string such as 'near*5 far', not int"),
+    ({"logit_cap": "x"}, "logit_cap='x' must"),
     *[({name: 2.0}, f"{name}=2.0 must") for name in (*WHOLE, "n_segments", "sliding_window")],
     *[({name: None}, f"{name}=None must") for name in WHOLE[:5]],
     *[({name: "1"}, f"{name}='1' must") for name in (*POSITIVE, "dropout")],
@@ -246,7 +292,11 @@ def test_json_brings_every_config_back(config):
 def test_json_holds_every_field_in_order_and_derived_sizes_as_numbers():
     text = tiny().to_json()
     assert text.startswith('{\n  "vocab_size": 11,\n  "context_length": 6,\n')
-    assert list(json.loads(text)) == [f.name for f in dataclasses.fields(ModelConfig)]
+    before = [f.name for f in dataclasses.fields(ModelConfig) if f.name not in choices.LATER]
+    assert list(json.loads(text)) == before
+    later = json.loads(tiny(logit_cap=30.0, kinds={"only": {"scores": SoftCap(5.0)}}).to_json())
+    assert later["logit_cap"] == 30.0
+    assert later["kinds"] == {"only": {"scores": {"SoftCap": {"cap": 5.0}}}}
     assert json.loads(text)["d_ff"] == 32
 
 
@@ -282,11 +332,11 @@ def test_what_is_no_config_is_refused(text, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (TINY | {"zzz": 1}, "; it has 39 others"),
+        (TINY | {"zzz": 1}, "; it has 42 others"),
         ({"emb_dim": 8, **json.loads(without("d_model"))}, ", and needs d_model"),
     ],
 )
-def test_an_unknown_field_that_resembles_none_is_not_answered_by_a_list_of_39(given, message):
+def test_an_unknown_field_that_resembles_none_is_not_answered_by_a_list_of_42(given, message):
     with pytest.raises(ValueError, match=rf"^ModelConfig has no field '\w+'{message}$"):
         ModelConfig.from_json(json.dumps(given))
 
@@ -340,6 +390,23 @@ BY_HAND = {
             "feed-forward": 2 * (3 * 80 + 10 + 10 + 8),
         },
     ),
+    "kinds of layers": (
+        {
+            "n_layers": 5, "attention_bias": "none", "feedforward_bias": False, "norm": "rmsnorm", "positions": "rope",
+            "order": "near*2 far",
+            "kinds": {
+                "near": {"d_ff": 10, "residual": Residual(placement="sandwich")},
+                "far": {"n_kv_heads": 1, "qk_norm": "width"},
+            },
+        },
+        {
+            "token embedding": 88, "positions": 0, "final norm": 8, "head": 0,
+            # near, near, far, near, near: 4 of near, with W_k and W_v (8, 8), and one of far, with (8, 4), gains 8 + 4
+            "attention, near": 4 * 4 * 64, "attention, far": 2 * 64 + 2 * 32 + 8 + 4,
+            "feed-forward, near": 4 * 2 * 80, "feed-forward, far": 2 * 256,
+            "norms": 4 * 4 * 8 + 2 * 8,
+        },
+    ),
 }  # fmt: skip
 
 
@@ -372,21 +439,29 @@ def as_python(formula):
 def test_every_printed_formula_has_the_printed_value(config):
     count = config.parameter_count()
     sizes = {letter: getattr(config, name) for letter, name in LETTERS.items()}
+    kinds = {name: layer for name, (layer, _) in config.layers(config.n_layers).items()}
     for part in count.parts:
         if part.formula:
-            assert eval(as_python(str(part)), {}, sizes) == part.count
+            of = kinds.get(part.name.rpartition(", ")[2], kinds[next(iter(kinds))])
+            own = sizes | of.attention.sizes | of.feedforward.sizes
+            assert eval(as_python(str(part)), {}, own) == part.count
         else:
             assert part.note
             assert part.count == 0
     of_blocks = {
-        kind: eval(as_python(line.split(": ")[1].split(" = ")[0]), {}, sizes)
+        kind: eval(as_python(line.split(": ")[1].split(" = ")[0]), {}, count.own_sizes[kind])
         for kind, line in zip(count.blocks, count._block_lines(), strict=True)
     }
-    n_blocks = dict.fromkeys(of_blocks, config.n_layers)
-    if config.family == "encoder-decoder":
-        n_blocks["decoder"] = config.n_decoder_layers
+    n_blocks = {}
+    for kind in kinds:
+        which = f"{kind} " if config.kinds else ""
+        for stack, n in (
+            ("encoder", config.n_layers),
+            ("decoder", config.n_decoder_layers or config.n_layers),
+        ):
+            n_blocks[f"{which}{stack}"] = config.layers(n)[kind][1]
     in_blocks = ("attention", "cross-attention", "feed-forward", "norms")
-    in_parts = sum(part.count for part in count.parts if part.name in in_blocks)
+    in_parts = sum(part.count for part in count.parts if part.name.split(",")[0] in in_blocks)
     assert sum(n_blocks[kind] * of_blocks[kind] for kind in of_blocks) == in_parts
 
 

@@ -22,7 +22,7 @@ import json
 import os
 import platform
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -277,7 +277,7 @@ def _described(checkpoint: Checkpoint, files: dict[str, bytes]) -> str:
         "step": checkpoint.step,
         "tokens": checkpoint.tokens,
         "task": checkpoint.task,
-        "model": asdict(checkpoint.model_config),
+        "model": checkpoint.model_config.to_fields(),
         "training": checkpoint.training,
         "versions": {"python": platform.python_version()}
         | {

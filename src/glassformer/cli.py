@@ -325,10 +325,11 @@ def generate(
             f"context_length={config.context_length}"
             + ("" if beams > 1 else ": --slide continues past it, forgetting the beginning")
         )
-    kept = config.n_layers * 2 * config.n_kv_heads * config.d_head  # keys and values, of each id
     seen = min(begun + n_new, config.context_length)
+    n_layers = config.n_decoder_layers or config.n_layers
+    kept = sum(n * layer.attention.cached(seen) for layer, n in config.layers(n_layers).values())
     asked = f"--beams {beams}" if beams > 1 else f"--n-new {n_new}"
-    checks.fits(asked, 4 * beams * (kept * seen + 2 * config.vocab_size))
+    checks.fits(asked, 4 * beams * (kept + 2 * config.vocab_size))
     checks.fits(f"--n-new {n_new}", 8 * beams * n_new)
     inputs = {
         "prompt_ids": None if reads else ids,

@@ -6,11 +6,26 @@ The axes are D d_model, H heads, G key/value heads, K d_head, F d_ff, V vocabula
 import json
 import math
 from collections import Counter
-from dataclasses import MISSING, asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
 
 from glassformer import _checks as checks
-from glassformer.parameters import LETTERS, ParameterCount, Part, evaluate
+from glassformer.layers import (
+    GATED,
+    NORM_PLACEMENTS,
+    PLACES,
+    Attention,
+    FeedForward,
+    Layer,
+    Norm,
+    Order,
+    Residual,
+    Rotation,
+    part_from_json,
+    part_to_json,
+)
+from glassformer.parameters import LETTERS, ParameterCount, Part, evaluate, of_layers
 from glassformer.untrusted_files import json_object
 
 FAMILIES = ("decoder", "encoder", "encoder-decoder")
@@ -19,9 +34,7 @@ ROPE_LAYOUTS = ("half", "interleaved")
 ROPE_SCALINGS = ("linear", "llama3", "yarn")
 ROPE_BASE = 10_000.0  # also the base of the sinusoids
 NORMS = ("layernorm", "layernorm_sigma", "rmsnorm")
-NORM_PLACEMENTS = ("pre", "post")
-GATED = ("swiglu", "geglu", "geglu_tanh")
-FEEDFORWARDS = ("gelu_tanh", "gelu", "relu", *GATED)
+FEEDFORWARDS = ("gelu_tanh", "gelu", "relu", "relu2", *GATED)
 ATTENTION_BIASES = ("all", "qkv", "none")
 HEADS = ("tied", "untied", "none")
 
@@ -44,6 +57,32 @@ OF_ONE_FAMILY = (
     ("pooler", "encoder", "the first position of a causal stack sees only itself"),
 )
 """Fields that only one family may have, and why."""
+
+LATER = ("logit_cap", "kinds", "order")
+"""Fields that files of earlier versions do not have; a file has them only if they are set."""
+
+OF_A_LAYER = (
+    *(
+        "n_heads",
+        "n_kv_heads",
+        "d_head",
+        "d_ff",
+        "positions",
+        "rope_base",
+        "rope_layout",
+        "rope_interpolation",
+    ),
+    *(
+        "rope_scaling",
+        "rope_original_context",
+        "rope_slow",
+        "rope_fast",
+        "rope_attention_factor",
+        "norm_placement",
+    ),
+    *("attention_bias", "attention_scale", "sliding_window", "qk_norm", "feedforward", "feedforward_bias"),
+)
+"""Fields that can differ from layer to layer."""
 
 if TYPE_CHECKING:
     T = TypeVar("T")
@@ -110,7 +149,8 @@ class ModelConfig:
     attention_bias: str = "all"  # "all" also has a bias after W_o; "qkv" does not
     attention_scale: Derived[float] = FROM_OTHERS  # factor on q·k. None: 1/√d_head
     sliding_window: int | None = None  # positions that a query sees, itself included. None: its whole past
-    qk_norm: bool = False  # an RMSNorm over each head's queries, and one over its keys
+    # An RMSNorm over each head's queries, and one over its keys; "width": over those of all heads at once
+    qk_norm: bool | str = False
 
     # Feed-forward
     feedforward: str = "gelu_tanh"
@@ -127,9 +167,15 @@ class ModelConfig:
     head_transform: bool = False  # BERT: a linear layer, activation and norm come before the head
     head_scale: float = 1.0  # factor on the head's input; T5: 1/√d_model
     pooler: bool = False  # BERT: a linear layer and tanh on the first position
+    logit_cap: float | None = None  # Gemma 2: logits of at most ±logit_cap, by a soft cap
 
     # Training
     dropout: float = 0.0  # on the sum of the embeddings and on the output of each sublayer
+
+    # Layers that differ: what each kind has instead of the fields above, and their order, from the first layer on.
+    # kinds={"near": {"sliding_window": 512}, "far": {"rope_base": 1e6}}, order="near*5 far"
+    kinds: Mapping[str, Mapping[str, Any]] | None = field(default=None, hash=False)
+    order: str | None = None  # repeated until there are n_layers. None: all are of the only kind
 
     def __post_init__(self) -> None:
         # Remember which fields were left at None, so that `replace` can derive them again.
@@ -141,15 +187,17 @@ class ModelConfig:
         self._check_positions()
         self._check_and_derive_scaling()
         self._check_what_families_have()
+        self._check_and_make_layers()
 
     # Checking
 
     def _check_choices(self) -> None:
         for f in fields(self):
-            if f.type is str:
+            if f.name in CHOICES:
                 checks.one_of(f.name, getattr(self, f.name), CHOICES[f.name])
             if f.type is bool:
                 checks.flag(f.name, getattr(self, f.name))
+        checks.qk_norm(self.qk_norm)
 
     def _check_and_derive_sizes(self) -> None:
         for name in ("vocab_size", "context_length", "d_model", "n_layers", "n_heads"):
@@ -181,6 +229,9 @@ class ModelConfig:
         ):
             checks.positive(name, getattr(self, name))
             self._set(name, float(getattr(self, name)))
+        if self.logit_cap is not None:
+            checks.positive("logit_cap", self.logit_cap)
+            self._set("logit_cap", float(self.logit_cap))
         checks.rate("dropout", self.dropout)
         self._set("dropout", float(self.dropout))
 
@@ -218,9 +269,91 @@ class ModelConfig:
             if value != self.__dataclass_fields__[name].default and self.family != family:
                 raise ValueError(f'{name}={value} needs family="{family}", not {self.family!r}: {why}')
         if self.head == "none":
-            for name, absent in (("head_bias", False), ("head_transform", False), ("head_scale", 1.0)):
-                if getattr(self, name) != absent:
+            for name in ("head_bias", "head_transform", "head_scale", "logit_cap"):
+                if getattr(self, name) != self.__dataclass_fields__[name].default:
                     raise ValueError(f'{name}={getattr(self, name)} needs a head, but head="none"')
+
+    def _check_and_make_layers(self) -> None:
+        """Makes the description of each kind of layer, and the order of the kinds."""
+        self._layers: dict[str, Layer]
+        self._order: Order
+        if self.kinds is None:
+            if self.order is not None:
+                raise ValueError(f"order={self.order!r} needs kinds, which it names")
+            self._set("_layers", {"all": self._only_layer()})
+            self._set("_order", Order("all", ["all"]))
+            return
+        if not isinstance(self.kinds, Mapping) or not self.kinds:
+            raise TypeError(f"kinds={self.kinds!r} must have at least one kind of layer by its name")
+        self._set("_layers", {name: self._layer_of_kind(name, kind) for name, kind in self.kinds.items()})
+        self._set("kinds", {name: _with_parts(kind) for name, kind in self.kinds.items()})
+        if self.order is None and len(self.kinds) > 1:
+            raise ValueError(f"order is missing: in which order do {', '.join(self.kinds)} come?")
+        order = next(iter(self.kinds)) if self.order is None else self.order
+        self._set("_order", Order(order, self.kinds))
+
+    def _layer_of_kind(self, name: str, kind: Mapping[str, Any]) -> Layer:
+        if not name or not str(name).isidentifier():
+            raise ValueError(f"kinds has the name {name!r}, which must be a word such as 'near'")
+        if not isinstance(kind, Mapping):
+            raise TypeError(f"kinds[{name!r}]={kind!r} must be a dictionary")
+        known = (*OF_A_LAYER, *PLACES)
+        if unknown := [key for key in kind if key not in known]:
+            raise ValueError(
+                f"kinds[{name!r}] has {unknown[0]!r}; a kind of layer can have {', '.join(known)}"
+            )
+        parts = {key: value for key, value in _with_parts(kind).items() if key in PLACES}
+        for key, part in parts.items():
+            if part is not None and not isinstance(part, PLACES[key]):
+                can = " or ".join(one.__name__ for one in PLACES[key])
+                raise TypeError(f"kinds[{name!r}]: {key}={part!r} must be a {can}")
+        own = {key: value for key, value in kind.items() if key not in PLACES}
+        if {self.positions, own.get("positions", self.positions)} - {"rope", "none"} and "positions" in own:
+            raise ValueError(
+                f"kinds[{name!r}]: positions={own['positions']!r} cannot differ from layer to layer, except between "
+                f"'rope' and 'none'; the model has {self.positions!r}"
+            )
+        if self.positions in ("alibi", "t5") and own.get("n_heads", self.n_heads) != self.n_heads:
+            raise ValueError(
+                f"kinds[{name!r}]: n_heads={own['n_heads']} differs from the model's {self.n_heads}, but with "
+                f"positions={self.positions!r} all layers share one bias for each head"
+            )
+        try:
+            layer = self.replace(kinds=None, order=None, **own)._only_layer()
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"kinds[{name!r}]: {error}") from None
+        return replace(layer, **parts)
+
+    def _only_layer(self) -> Layer:
+        """Describes a layer as the flat fields do."""
+        rotation = None
+        if self.positions == "rope":
+            rotation = Rotation(
+                d_head=self.d_head,
+                base=self.rope_base,
+                layout=self.rope_layout,
+                scaling=self.rope_scaling,
+                interpolation=self.rope_interpolation,
+                original_context=self.rope_original_context,
+                slow=self.rope_slow,
+                fast=self.rope_fast,
+                attention_factor=self.rope_attention_factor,
+            )
+        return Layer(
+            attention=Attention(
+                n_heads=self.n_heads,
+                n_kv_heads=self.n_kv_heads,
+                d_head=self.d_head,
+                bias=self.attention_bias,
+                scale=self.attention_scale,
+                qk_norm=self.qk_norm,
+                window=self.sliding_window,
+                rotation=rotation,
+            ),
+            feedforward=FeedForward(d_ff=self.d_ff, activation=self.feedforward, bias=self.feedforward_bias),
+            norm=Norm(norm=self.norm, eps=self.norm_eps),
+            residual=Residual(placement=self.norm_placement),
+        )
 
     def _whole(self, name: str, *, at_least: int = 1) -> None:
         checks.whole(name, getattr(self, name), at_least=at_least)
@@ -237,6 +370,14 @@ class ModelConfig:
 
     # Properties that follow from the choices
 
+    def layer(self, index: int) -> Layer:
+        """Describes layer `index`, counted from 0 in its stack."""
+        return self._layers[self._order[index]]
+
+    def layers(self, n_layers: int) -> dict[str, tuple[Layer, int]]:
+        """Describes each kind of layer, and says how many of the first `n_layers` of a stack are of that kind."""
+        return {name: (self._layers[name], n) for name, n in self._order.numbers(n_layers).items()}
+
     @property
     def gated(self) -> bool:
         """Returns whether the feed-forward network has a gate, W_gate next to W_up."""
@@ -249,10 +390,6 @@ class ModelConfig:
                 return {"d_model": self.d_model}
             case "learned":
                 return {"context_length": self.context_length, "d_model": self.d_model, **init_kwargs}
-            case "rope":
-                scaling = ("base", "layout", "scaling", "interpolation", "original_context", "slow", "fast")
-                names = (*scaling, "attention_factor")
-                return {"d_head": self.d_head, **{name: getattr(self, f"rope_{name}") for name in names}}
             case "alibi":
                 return {"n_heads": self.n_heads}
             case "t5":
@@ -271,12 +408,16 @@ class ModelConfig:
         def part(name: str, times: int, formula: Counter[str], note: str = "") -> Part:
             return Part(name, times, formula, evaluate(formula, sizes), note)
 
-        two_stacks = self.family == "encoder-decoder"
+        D, two_stacks = self.d_model, self.family == "encoder-decoder"
         n_stacks = 2 if two_stacks else 1
         n_crossing = self.n_decoder_layers or 0  # blocks that also attend to the encoder
-        n_blocks = self.n_layers + n_crossing
+        norm = self.layer(0).norm.parameters()
+        one_stack, crossing = self.layers(self.n_layers), self.layers(n_crossing)
+        layers = {kind: (layer, n + crossing[kind][1]) for kind, (layer, n) in one_stack.items()}
 
-        attention, feedforward, norm = self._attention(), self._feedforward(), self._norm()
+        attentions = {kind: (layer.attention, n) for kind, (layer, n) in layers.items()}
+        feedforwards = {kind: (layer.feedforward, n) for kind, (layer, n) in layers.items()}
+
         parts = [part("token embedding", 1, Counter(VD=1))]
         match self.positions:
             case "learned":
@@ -290,54 +431,41 @@ class ModelConfig:
             parts.append(part("segments", 1, Counter(D=self.n_segments)))
         if self.embedding_norm:
             parts.append(part("embedding norm", n_stacks, norm))
-        parts.append(part("attention", n_blocks, attention))
+        parts += of_layers("attention", attentions, D, sizes)
         if two_stacks:
-            parts.append(part("cross-attention", n_crossing, attention))
-        parts.append(part("feed-forward", n_blocks, feedforward))
-        parts.append(part("norms", 2 * n_blocks + n_crossing, norm))  # one for each sublayer
+            crossing_too = {kind: (layer.attention, n) for kind, (layer, n) in crossing.items()}
+            parts += of_layers("cross-attention", crossing_too, D, sizes)
+        parts += of_layers("feed-forward", feedforwards, D, sizes)
+        n_norms = sum(2 * layer.residual.n_norms * n for layer, n in layers.values())
+        n_norms += sum(layer.residual.n_norms * n for layer, n in crossing.values())
+        parts.append(part("norms", n_norms, norm))
         if self.norm_placement == "pre":
             parts.append(part("final norm", n_stacks, norm))
         if self.pooler:
             parts.append(part("pooler", 1, Counter(DD=1, D=1)))
         if self.head != "none":
-            parts.append(part("head", 1, self._head(), "tied to the token embedding"))
+            parts.append(part("head", 1, self._head(norm), "tied to the token embedding"))
 
-        block = attention + feedforward + norm + norm
-        blocks = {"encoder" if two_stacks else self.family: block}
-        if two_stacks:
-            blocks["decoder"] = block + attention + norm
-        return ParameterCount(sizes, tuple(parts), blocks)
+        blocks, own_sizes = {}, {}
+        for kind, (layer, _) in one_stack.items():
+            attention, feedforward = layer.attention.parameters(D), layer.feedforward.parameters(D)
+            norms = Counter({letters: n * layer.residual.n_norms for letters, n in norm.items()})
+            which = "" if self.kinds is None else f"{kind} "
+            block = attention + feedforward + norms + norms
+            blocks[f"{which}{'encoder' if two_stacks else self.family}"] = block
+            if two_stacks:
+                blocks[f"{which}decoder"] = block + attention + norms
+            for name in [name for name in blocks if name not in own_sizes]:
+                own_sizes[name] = sizes | layer.attention.sizes | layer.feedforward.sizes
+        return ParameterCount(sizes, tuple(parts), blocks, own_sizes)
 
-    def _attention(self) -> Counter[str]:
-        """W_q and W_o (D, H·K), W_k and W_v (D, G·K), with their biases and the gains of QK-norm."""
-        queries = "D" if self.n_heads * self.d_head == self.d_model else "HK"
-        keys = queries if self.n_kv_heads == self.n_heads else "K" if self.n_kv_heads == 1 else "GK"
-        formula = Counter({"D" + queries: 2}) + Counter({"D" + keys: 2})
-        if self.attention_bias != "none":
-            formula += Counter({queries: 1}) + Counter({keys: 2})
-        if self.attention_bias == "all":
-            formula += Counter(D=1)
-        if self.qk_norm:
-            formula += Counter(K=2)
-        return formula
-
-    def _feedforward(self) -> Counter[str]:
-        """W_up and, if there is one, W_gate (D, F), W_down (F, D), and their biases."""
-        n_into = 2 if self.gated else 1
-        formula = Counter(DF=n_into + 1)
-        return formula + Counter(F=n_into, D=1) if self.feedforward_bias else formula
-
-    def _norm(self) -> Counter[str]:
-        """A gain and, except for RMSNorm, a bias."""
-        return Counter(D=1 if self.norm == "rmsnorm" else 2)
-
-    def _head(self) -> Counter[str]:
+    def _head(self, norm: Counter[str]) -> Counter[str]:
         """The unembedding (D, V) if it is not tied, its bias, and the transform before it."""
         formula = Counter(VD=1) if self.head == "untied" else Counter()
         if self.head_bias:
             formula += Counter(V=1)
         if self.head_transform:
-            formula += Counter(DD=1, D=1) + self._norm()
+            formula += Counter(DD=1, D=1) + norm
         return formula
 
     # Other configs
@@ -355,8 +483,21 @@ class ModelConfig:
         return type(self)(**given | changes)
 
     def to_json(self) -> str:
-        """Returns every field in order, with derived fields as numbers."""
-        return json.dumps(asdict(self), indent=2)
+        """Returns every field in order, with derived fields as numbers; those of `LATER` only if they are set."""
+        return json.dumps(self.to_fields(), indent=2)
+
+    def to_fields(self) -> dict[str, Any]:
+        """Returns what `to_json` writes, as a dictionary."""
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in LATER}
+        if self.logit_cap is not None:
+            found["logit_cap"] = self.logit_cap
+        if self.kinds is not None:
+            found["kinds"] = {
+                name: {key: part_to_json(value) for key, value in kind.items()}
+                for name, kind in self.kinds.items()
+            }
+            found["order"] = self.order
+        return found
 
     @classmethod
     def from_json(cls, text: str) -> "ModelConfig":
@@ -375,6 +516,11 @@ class ModelConfig:
         required = [f.name for f in fields(cls) if f.default is MISSING]
         checks.fields("ModelConfig", given, [f.name for f in fields(cls)], required)
         return cls(**given)
+
+
+def _with_parts(kind: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a copy of what a kind has of its own, with parts that come from a file as objects."""
+    return {key: part_from_json(value) if key in PLACES else value for key, value in kind.items()}
 
 
 def has_gate(feedforward: str) -> bool:

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 LETTERS = {
     "V": "vocab_size",
@@ -69,7 +70,7 @@ class ParameterCount:
     """A model's parameters, part by part; `str()` of it is the table that chapters 07, 08 and 13 show.
 
     `count.total` is the total, `count["attention"]` is the number for one part, and `count.parts` holds the
-    lines. `blocks` gives the formula of a single block, for each kind.
+    lines. `blocks` gives the formula of a single block, for each kind, and `own_sizes` the sizes of that kind.
 
     Raises:
         KeyError: there is no part of that name; the message lists the existing parts.
@@ -78,6 +79,7 @@ class ParameterCount:
     sizes: dict[str, int]
     parts: tuple[Part, ...]
     blocks: dict[str, Counter[str]] = field(default_factory=dict)
+    own_sizes: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -109,7 +111,8 @@ class ParameterCount:
     def _block_lines(self) -> list[str]:
         """Writes one line per kind of block: "one decoder block: 12D² + 13D = 7,087,872"."""
         return [
-            f"one {kind} block: {spell(self._without_f(formula))} = {evaluate(formula, self.sizes):,}"
+            f"one {kind} block: {spell(_without_f(formula, self.own_sizes[kind]))} = "
+            f"{evaluate(formula, self.own_sizes[kind]):,}"
             for kind, formula in self.blocks.items()
         ]
 
@@ -121,15 +124,35 @@ class ParameterCount:
         ]
         return [", ".join(sizes[start : start + 4]) for start in range(0, len(sizes), 4)]
 
-    def _without_f(self, formula: Counter[str]) -> Counter[str]:
-        """Replaces F by 4D, or another whole multiple of D, if d_ff is such a multiple."""
-        multiple, rest = divmod(self.sizes["F"], self.sizes["D"])
-        if rest:
-            return formula
-        result = Counter()
-        for product, n in formula.items():
-            result[product.replace("F", "D")] += n * multiple if "F" in product else n
-        return result
+
+def _without_f(formula: Counter[str], sizes: Mapping[str, int]) -> Counter[str]:
+    """Replaces F by 4D, or another whole multiple of D, if d_ff is such a multiple."""
+    multiple, rest = divmod(sizes["F"], sizes["D"])
+    if rest:
+        return formula
+    result = Counter()
+    for product, n in formula.items():
+        result[product.replace("F", "D")] += n * multiple if "F" in product else n
+    return result
+
+
+def of_layers(
+    name: str, parts: Mapping[str, tuple[Any, int]], d_model: int, sizes: Mapping[str, int]
+) -> list[Part]:
+    """Counts one part of all layers, given for each kind with its number: one line, or one for each that differs."""
+    lines: dict[Any, list[str]] = {}
+    for kind, (part, _) in parts.items():
+        formula = part.parameters(d_model)
+        lines.setdefault((*formula.items(), evaluate(formula, {**sizes, **part.sizes})), []).append(kind)
+    return [
+        Part(
+            name if len(lines) == 1 else f"{name}, {' and '.join(kinds)}",
+            sum(parts[kind][1] for kind in kinds),
+            Counter(dict(formula)),
+            each,
+        )
+        for (*formula, each), kinds in lines.items()
+    ]
 
 
 def _line(row: tuple[str, ...], widths: list[int]) -> str:

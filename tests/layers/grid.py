@@ -7,6 +7,7 @@ as soon as `OPTIONS` has it. `SYSTEMS` are well-known models, and those of other
 from itertools import combinations, product
 
 from glassformer.config import CHOICES, ModelConfig
+from glassformer.layers import PositionScale, Residual, SoftCap
 
 from .covering import covering
 
@@ -17,13 +18,26 @@ OPTIONS = CHOICES | {
     "heads": ("MHA", "GQA", "MQA", "wide"),  # see HEADS
     "feedforward_bias": (True, False),
     "sliding_window": (None, 3),
-    "qk_norm": (False, True),
+    "qk_norm": (False, True, "width"),
     "embedding_norm": (False, True),
     "head_bias": (False, True),
     "head_transform": (False, True),
     "scales": ("derived", "given", "shrunk"),  # see SCALES
     "n_segments": (0, 2),
     "pooler": (False, True),
+    "logit_cap": (None, 0.5),
+    "kinds": ("one", "windows", "sizes", "turns", "joins", "bends"),  # see KINDS
+}
+KINDS = {
+    "one": {},
+    "windows": {"near": {"sliding_window": 2}, "far": {"sliding_window": None}},
+    "sizes": {"wide": {"d_ff": 12, "n_kv_heads": 1}, "narrow": {"d_ff": 3, "feedforward": "swiglu"}},
+    "turns": {"turned": {"positions": "rope", "rope_base": 7.0}, "free": {"positions": "none"}},
+    "joins": {
+        "after": {"residual": Residual(placement="output", scale=0.5)},
+        "around": {"residual": Residual(placement="sandwich")},
+    },
+    "bends": {"capped": {"scores": SoftCap(0.5)}, "sharper": {"scores": PositionScale(0.5, 2)}},
 }
 HEADS = {
     "MHA": {},
@@ -97,6 +111,17 @@ SYSTEMS = {
         pooler=True,
     ),
     "BLOOM": GPT2.replace(n_heads=4, positions="alibi", embedding_norm=True),
+    "near and far": GPT2.replace(
+        n_layers=5,
+        positions="rope",
+        norm="rmsnorm",
+        logit_cap=3.0,
+        kinds={
+            "near": {"sliding_window": 3, "rope_base": 50.0, "scores": SoftCap(2.0)},
+            "far": {"n_kv_heads": 1, "d_head": 6, "d_ff": 10, "residual": Residual(placement="sandwich")},
+        },
+        order="near*2 far",
+    ),
     "a GPT in NumPy": GPT2.replace(positions="sinusoidal", attention_bias="none", feedforward="gelu_tanh"),
     "a GPT of 736": GPT2.replace(
         vocab_size=4, context_length=64, d_model=4, attention_bias="none", feedforward="gelu"
@@ -119,6 +144,8 @@ def build(choices):
     fields = {**SIZES, **choices}
     fields |= HEADS[fields.pop("heads")] | SCALES[fields.pop("scales")]
     fields |= BUCKETS if fields["positions"] == "t5" else ROPE if fields["positions"] == "rope" else {}
+    if kinds := KINDS[fields.pop("kinds")]:
+        fields |= {"kinds": kinds, "order": " ".join(kinds)}
     if fields["head"] == "none":
         fields["head_scale"] = 1.0
     if fields["family"] == "encoder-decoder":

@@ -136,7 +136,7 @@ WRONG_VALUES = {
         f"{norm}(4)(ones(3, 5))": "x.shape[-1]=5 does not match d_model=4"
         for norm in ("LayerNorm", "SigmaNorm", "RMSNorm")
     },
-    "FeedForward(4, 8, activation='swish', **drawn)": "activation='swish' is not one of 'relu', 'gelu', 'gelu_tanh'",
+    "FeedForward(4, 8, activation='swish', **drawn)": "activation='swish' is not one of 'relu', 'relu2', 'gelu'",
     "FeedForward(4, 0, **drawn)": "n_out=0",
     "FeedForward(4, 8, **drawn)(ones(3, 5))": "x.shape[-1]=5 does not match n_in=4",
     "model().head(ones(3, 7))": "x.shape[-1]=7 does not match d_model=8",

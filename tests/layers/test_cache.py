@@ -5,11 +5,13 @@ import pytest
 import torch
 from close import DOUBLE, assert_close
 
+from glassformer.inside.work import cache_bytes
+
 from .grid import SYSTEMS
 from .rooms import both_rooms
 from .twins import build, run
 
-DECODERS = ["GPT-2", "the modern one", "BLOOM", "2017", "T5"]
+DECODERS = ["GPT-2", "the modern one", "near and far", "BLOOM", "2017", "T5"]
 every_decoder = pytest.mark.parametrize("name", DECODERS)
 
 
@@ -85,6 +87,78 @@ def test_what_is_refused_changes_nothing(room, name):
     np.testing.assert_array_equal(
         step(room, model, ids[:, 4:], cache, **source), step(room, model, ids[:, 4:], twin, **source)
     )
+
+
+@both_rooms
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["near and far", "ALiBi in a window", "GPT-2"])
+def test_reading_in_steps_going_back_and_reordering_is_reading_at_once(room, name, seed):
+    """Also where a window has dropped what a later position does not see, with padding on either side."""
+    window = {"kinds": {"near": {"sliding_window": 3}, "far": {}}, "order": "near far"}
+    config = SYSTEMS["BLOOM"].replace(**window) if name == "ALiBi in a window" else SYSTEMS[name]
+    model, rng, most_back = build(room, config), np.random.default_rng(seed), 2
+    cache, ids, real = (
+        model.new_cache(3, 12, rewindable=most_back),
+        np.zeros((3, 0), int),
+        np.ones((3, 0), bool),
+    )
+    while ids.shape[1] < 12:
+        n_new = min(int(rng.integers(1, 6)), 12 - ids.shape[1])
+        new, mask = rng.integers(0, 11, (3, n_new)), rng.random((3, n_new)) < 0.8
+        mask[:, -1] = True  # a query with no key at all has nothing to compare
+        for _ in range(2):  # read it, go back, and read it again
+            whole, seen = np.concatenate([ids, new], axis=1), np.concatenate([real, mask], axis=1)
+            got = step(room, model, new, cache, mask=seen)
+            assert_close(got, run(room, model, {"ids": whole, "mask": seen})[:, -n_new:], DOUBLE)
+            if n_new > most_back:
+                break
+            cache.rewind(ids.shape[1])
+        else:
+            step(room, model, new, cache, mask=seen)
+        rows = rng.integers(0, 3, 3)
+        cache.reorder(rows)
+        ids, real = whole[rows], seen[rows]
+
+
+@both_rooms
+def test_going_back_further_than_a_window_keeps_is_refused_and_changes_nothing(room):
+    model, ids = built(room, "near and far"), np.arange(16).reshape(2, 8) % 11
+    cache = model.new_cache(2, 12, rewindable=2)
+    step(room, model, ids, cache)
+    for length, message in [
+        (
+            5,
+            "length=5 is too far back: the cache has read 8 positions, .* by 2; new_cache(…, rewindable=3) keeps more",
+        ),
+        (9, "length=9 must be at most 8, the positions that the cache holds"),
+    ]:
+        with pytest.raises(ValueError, match="^" + message.replace("(", r"\(").replace(")", r"\)")):
+            cache.rewind(length)
+    cache.rewind(7)
+    with pytest.raises(
+        ValueError, match=r"length=5 is too far back: the cache has read 7 positions, .* by 1"
+    ):
+        cache.rewind(5)
+    assert cache.length == 7
+    again = step(room, model, ids[:, 7:], cache)
+    assert_close(again, run(room, model, {"ids": ids})[:, 7:], DOUBLE)
+    everything = built(room, "GPT-2").new_cache(2, 12)
+    step(room, built(room, "GPT-2"), ids, everything)
+    everything.rewind(0)
+    assert everything.length == 0
+    assert everything.next_position == 0
+
+
+@both_rooms
+def test_a_window_keeps_what_it_needs_and_what_it_takes_to_go_back(room):
+    config = SYSTEMS["near and far"]
+    model = room.layers.Transformer(config, generator=None)
+    near, far = 2 * 2 * 4 * 4, 2 * 1 * 6 * 4  # bytes of a position: keys and values, G · K, float32
+    for rewindable in (0, 5):
+        cache = model.new_cache(1, 10, rewindable=rewindable)
+        assert cache.nbytes == 4 * near * (2 + rewindable) + far * 10
+    assert cache_bytes(config, 10) == 4 * near * 2 + far * 10
+    assert cache_bytes(config, 1) == 4 * near + far
 
 
 @both_rooms

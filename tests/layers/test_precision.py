@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from glassformer import scratch
-from glassformer.scratch.feedforward import SLOPES, sigmoid
+from glassformer.scratch.feedforward import SLOPES, relu2, sigmoid
 
 from .grid import GRID, SYSTEMS
 from .rooms import NN, SCRATCH, both_rooms
@@ -151,7 +151,7 @@ def strict():
 
 
 @pytest.mark.usefixtures("strict")
-@pytest.mark.parametrize("activation", SLOPES)
+@pytest.mark.parametrize("activation", SLOPES.keys() - {relu2})
 def test_activations_of_large_numbers(activation):
     """Far from 0, each activation is 0 or x, and its slope is 0 or 1."""
     y, slope = activation(LARGE), SLOPES[activation](LARGE)

@@ -87,6 +87,7 @@ ARGUMENTS = {
     "orthogonalized": (X[0],),
     "relative_positions": (P, P),
     "relu": (X,),
+    "relu2": (X,),
     "repeat_heads": (X, 2),
     "rotate": (X, np.arange(6.0).reshape(3, 2)),
     "rotation_angles": (P, 4),

@@ -79,6 +79,7 @@ def test_softmax(room, axis):
 # In words, and torch's own; and for each gated network, the activation of its gate
 ACTIVATIONS = {
     "relu": ("ReLU", F.relu),
+    "relu2": ("ReLU²", lambda x: F.relu(x).square()),
     "gelu": ("GELU, exact", F.gelu),
     "gelu_tanh": ("GELU, tanh", lambda x: F.gelu(x, approximate="tanh")),
     "silu": ("SiLU", F.silu),

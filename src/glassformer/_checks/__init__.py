@@ -18,11 +18,14 @@ from glassformer._checks.arrays import (
 )
 from glassformer._checks.models import (
     attention,
+    fits_cache,
+    going_back,
     has_part,
     loss,
     model_inputs,
     no_faults,
     no_gradient_through_cache,
+    qk_norm,
     room_in_cache,
     rope_scaling,
     score_bias_fits,

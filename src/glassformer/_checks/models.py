@@ -13,7 +13,7 @@ from glassformer._checks.arrays import (
     places,
     some,
 )
-from glassformer._checks.numbers import Shape, equal, shown, whole
+from glassformer._checks.numbers import Shape, equal, flag, shown, whole
 
 FAULTS = 8  # how many a message lists at most
 
@@ -79,15 +79,38 @@ def no_gradient_through_cache(saved: Any, cache: Any) -> None:
         raise ValueError("no gradient flows through a cache: saved must be None when a cache is given")
 
 
-def room_in_cache(new: Shape, cache: Shape, filled: int) -> None:
-    """Checks that keys (B, G, T, K) fit a cache (B, G, capacity, K) after its `filled` positions."""
-    new, (B, G, capacity, K) = tuple(new), cache
+def qk_norm(value: Any) -> None:
+    """Checks that a norm of queries and keys is switched on or off, or spans the whole width."""
+    if value != "width":
+        flag("qk_norm", value)
+
+
+def fits_cache(new: Shape, cache: Shape, filled: int, capacity: int) -> None:
+    """Checks that keys (B, G, T, K) fit a cache with arrays (B, G, …, K) after its `filled` positions."""
+    new, (B, G, _, K) = tuple(new), cache
     if len(new) != 4 or (new[0], new[1], new[3]) != (B, G, K):
         raise ValueError(f"the keys have shape {new}, but the cache takes (B, G, T, K) = ({B}, {G}, T, {K})")
-    if filled + new[2] > capacity:
+    room_in_cache(new[2], filled, capacity)
+
+
+def room_in_cache(n_new: int, filled: int, capacity: int) -> None:
+    """Checks that a cache has room for as many new positions."""
+    if filled + n_new > capacity:
         raise ValueError(
             f"the cache has room for capacity={capacity} positions: it already holds {filled}, "
-            f"so {new[2]} more do not fit"
+            f"so {n_new} more do not fit"
+        )
+
+
+def going_back(length: int, filled: int, spare: int | None = None) -> None:
+    """Checks that a cache of `filled` positions can go back to `length`: by at most `spare`, if that is not None."""
+    whole("length", length, at_least=0)
+    if length > filled:
+        raise ValueError(f"length={length} must be at most {filled}, the positions that the cache holds")
+    if spare is not None and filled - length > spare:
+        raise ValueError(
+            f"length={length} is too far back: the cache has read {filled} positions, and a layer with a window "
+            f"keeps what it needs to go back by {spare}; new_cache(…, rewindable={filled - length}) keeps more"
         )
 
 
@@ -196,13 +219,11 @@ def _fit_the_family(config: Any, source: Any, memory: Any, source_mask: Any, cac
 def _fit_the_cache(config: Any, ids: Any, cache: Any) -> None:
     """Checks that the cache was made for as many texts and has room for the new ids."""
     *B, T = ids.shape
-    if len(B) != 1 or len(cache.blocks[0].keys) != B[0]:
+    if [cache.batch_size] != B:
         raise ValueError(
-            f"ids of shape {tuple(ids.shape)} do not fit the cache: it takes (B, T) with "
-            f"B={len(cache.blocks[0].keys)}"
+            f"ids of shape {tuple(ids.shape)} do not fit the cache: it takes (B, T) with B={cache.batch_size}"
         )
-    new = (B[0], config.n_kv_heads, T, config.d_head)
-    room_in_cache(new, tuple(cache.blocks[0].keys.shape), cache.length)
+    room_in_cache(T, cache.length, cache.capacity)
 
 
 def text_to_read(config: Any, source: Any, mask: Any, mask_name: str) -> None:

@@ -49,8 +49,18 @@ def final_norm_of(model: Transformer) -> LayerNorm | RMSNorm:
 def check_stream_is_a_sum(model: Transformer) -> None:
     """Checks that all writes add up and a linear head reads the sum; this fails with post-norm or BERT's head."""
     check_model(model)
-    checks.one_of("model.config.norm_placement", model.config.norm_placement, ("pre",))
-    if model.config.head_transform:
+    config = model.config
+    for layer, _ in config.layers(config.n_layers).values():
+        checks.one_of("model.config.norm_placement", layer.residual.placement, ("pre",))
+        if layer.residual.scale != 1:
+            raise ValueError(
+                f"a layer adds {layer.residual.scale} times what a sublayer returns, not just that"
+            )
+    if config.logit_cap is not None:
+        raise ValueError(
+            f"logit_cap={config.logit_cap} bends the logits: they are then not sums of contributions"
+        )
+    if config.head_transform:
         raise ValueError(
             "head_transform=True changes what the head reads: a logit is then not a sum of contributions"
         )

@@ -36,16 +36,14 @@ def multiply_adds(config: ModelConfig, n_read: int, n_past: int = 0, *, n_logits
     checks.whole("n_logits", n_logits, at_least=0)
     if n_logits > n_read:
         raise ValueError(f"n_logits={n_logits} must be at most n_read={n_read}")
-    D, K, F = config.d_model, config.d_head, config.d_ff
-    H, G = config.n_heads, config.n_kv_heads
-    T, S = n_read, n_past + n_read
-    projections = T * D * K * (2 * H + 2 * G)  # W_q and W_o; W_k and W_v
-    scores_and_means = 2 * H * T * S * K
-    feedforward = T * D * F * (3 if config.gated else 2)
-    head = n_logits * D * config.vocab_size
+    D = config.d_model
+    work = n_logits * D * config.vocab_size
     if config.head_transform:
-        head += n_logits * D * D
-    return config.n_layers * (projections + scores_and_means + feedforward) + head
+        work += n_logits * D * D
+    for layer, n_layers in config.layers(config.n_layers).values():
+        attention = layer.attention.multiply_adds(D, n_read, n_past)
+        work += n_layers * (attention + layer.feedforward.multiply_adds(D, n_read))
+    return work
 
 
 def generation_work(config: ModelConfig, n_prompt: int, n_new: int, *, cache: bool) -> int:
@@ -69,7 +67,9 @@ def generation_work(config: ModelConfig, n_prompt: int, n_new: int, *, cache: bo
 
 
 def cache_bytes(config: ModelConfig, n_positions: int, *, bytes_per_number: int = 4) -> int:
-    """Returns the bytes of the keys and values of `n_positions` of one text, in all blocks; a float32 has 4 bytes.
+    """Returns the bytes of what all layers keep of `n_positions` of one text; a float32 has 4 bytes.
+
+    A layer with a window keeps only what the window can still see.
 
     Derived in chapter 11.
 
@@ -79,7 +79,8 @@ def cache_bytes(config: ModelConfig, n_positions: int, *, bytes_per_number: int 
     _check_decoder(config)
     checks.whole("n_positions", n_positions)
     checks.whole("bytes_per_number", bytes_per_number)
-    return 2 * config.n_layers * config.n_kv_heads * config.d_head * n_positions * bytes_per_number
+    layers = config.layers(config.n_layers).values()
+    return bytes_per_number * sum(n * layer.attention.cached(n_positions) for layer, n in layers)
 
 
 @dataclass

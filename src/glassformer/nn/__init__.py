@@ -15,13 +15,14 @@ from glassformer.nn.attention import (
     window_mask,
 )
 from glassformer.nn.block import Block
-from glassformer.nn.cache import KeyValueCache, ModelCache
+from glassformer.nn.cache import KeyValueCache, ModelCache, WindowCache
 from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.feedforward import (
     FeedForward,
     gelu,
     gelu_tanh,
     relu,
+    relu2,
     sigmoid,
     silu,
 )
@@ -30,7 +31,9 @@ from glassformer.nn.linear import Linear
 from glassformer.nn.loss import cross_entropy
 from glassformer.nn.model import Stack, Transformer
 from glassformer.nn.multi_head import MultiHeadAttention
-from glassformer.nn.norm import LayerNorm, RMSNorm, SigmaNorm
+from glassformer.nn.norm import LayerNorm, NoNorm, RMSNorm, SigmaNorm
+from glassformer.nn.output_norm import OutputNorm
+from glassformer.nn.position_scale import PositionScale
 from glassformer.nn.positions import (
     LearnedPositions,
     NoPositions,
@@ -51,6 +54,7 @@ from glassformer.nn.rotary import (
     rotation_angles,
     stretch,
 )
+from glassformer.nn.soft_cap import SoftCap
 
 # Readers' own files may import these from where they were before
 vars(attention).update(MultiHeadAttention=MultiHeadAttention)
@@ -76,17 +80,22 @@ __all__ = [
     "Linear",
     "ModelCache",
     "MultiHeadAttention",
+    "NoNorm",
     "NoPositions",
+    "OutputNorm",
     "Pooler",
+    "PositionScale",
     "RMSNorm",
     "RotaryPositions",
     "SigmaNorm",
     "SinusoidalPositions",
+    "SoftCap",
     "Stack",
     "T5Positions",
     "TokenEmbedding",
     "Transformer",
     "Unembedding",
+    "WindowCache",
     "alibi_slopes",
     "causal_mask",
     "cross_entropy",
@@ -96,6 +105,7 @@ __all__ = [
     "merge_heads",
     "relative_positions",
     "relu",
+    "relu2",
     "repeat_heads",
     "rotate",
     "rotation_angles",

@@ -1,6 +1,7 @@
 """Attention in PyTorch; `scratch.attention` explains the functions and the axes."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Bool, Float
@@ -53,6 +54,7 @@ def scaled_dot_product_attention(
     causal: bool = False,
     score_bias: Float[Tensor, "..."] | None = None,
     scale: float | None = None,
+    change: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Float[Tensor, "*B T K"], Float[Tensor, "*B T S"]]:
     """As `scratch.scaled_dot_product_attention`, in PyTorch, step by step."""
     checks.attention(q, k, v, mask, score_bias)
@@ -60,6 +62,8 @@ def scaled_dot_product_attention(
     scores = scores * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     if score_bias is not None:
         scores = scores + score_bias.to(scores.dtype)
+    if change is not None:
+        scores = change(scores)
     if causal and q.shape[-2] > 1:  # a single query is the last, and sees all
         past = causal_mask(*scores.shape[-2:]).to(scores.device)
         scores = torch.where(past, scores, -torch.inf)

@@ -1,24 +1,21 @@
 """The Transformer block in PyTorch; `scratch.block` explains it and the axes."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
 from glassformer.nn.cache import KeyValueCache
-from glassformer.nn.encodings import position_encoding_of
+from glassformer.nn.encodings import rotation_of
 from glassformer.nn.feedforward import FeedForward
 from glassformer.nn.multi_head import MultiHeadAttention
-from glassformer.nn.norm import LayerNorm, RMSNorm, SigmaNorm
+from glassformer.nn.norm import LayerNorm, NoNorm, RMSNorm, norm_of
+from glassformer.nn.output_norm import with_output
 from glassformer.nn.positions import NoPositions
+from glassformer.nn.scores import score_layer_of
 from glassformer.trace import see
-
-NORMS = {"layernorm": LayerNorm, "layernorm_sigma": SigmaNorm, "rmsnorm": RMSNorm}
-
-
-def norm_of(config: ModelConfig, dtype: torch.dtype) -> LayerNorm | RMSNorm:
-    """Returns the norm that a configuration names, for vectors of its width."""
-    return NORMS[config.norm](config.d_model, eps=config.norm_eps, dtype=dtype)
 
 
 class Block(nn.Module):
@@ -27,6 +24,7 @@ class Block(nn.Module):
     def __init__(
         self,
         config: ModelConfig,
+        index: int = 0,
         *,
         causal: bool,
         crossing: bool = False,
@@ -34,7 +32,10 @@ class Block(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
-        self.norm_placement = config.norm_placement
+        layer = config.layer(index)
+        parts, network = layer.attention, layer.feedforward
+        placement = layer.residual.placement
+        self.norm_placement = "post" if placement == "post" else "pre"
         init_kwargs = {
             "dropout": config.dropout,
             "generator": generator,
@@ -42,37 +43,43 @@ class Block(nn.Module):
         }
 
         def attention(
-            position_encoding: NoPositions, causal: bool
+            position_encoding: NoPositions, **options: Any
         ) -> MultiHeadAttention:
-            return MultiHeadAttention(
+            return with_output(MultiHeadAttention, config, layer, dtype)(
                 config.d_model,
-                config.n_heads,
-                n_kv_heads=config.n_kv_heads,
-                d_head=config.d_head,
+                parts.n_heads,
+                n_kv_heads=parts.n_kv_heads,
+                d_head=parts.d_head,
                 position_encoding=position_encoding,
-                causal=causal,
-                bias=config.attention_bias,
-                qk_norm=config.qk_norm,
-                norm_eps=config.norm_eps,
-                scale=config.attention_scale,
+                bias=parts.bias,
+                qk_norm=parts.qk_norm,
+                norm_eps=layer.norm.eps,
+                scale=parts.scale,
+                **options,
                 **init_kwargs,
             )
 
-        rotation = position_encoding_of(
-            config, acting_on=("queries and keys",), dtype=dtype
+        def norm() -> LayerNorm | RMSNorm | NoNorm:
+            """The norm before a sublayer or, for post-norm, after the sum."""
+            if placement == "output":
+                return NoNorm()
+            return norm_of(config, dtype)
+
+        self.norm_attention = norm()
+        self.attention = attention(
+            rotation_of(parts.rotation),
+            causal=causal,
+            window=parts.window,
+            scores=score_layer_of(layer.scores),
         )
-        self.norm_attention = norm_of(config, dtype)
-        self.attention = attention(rotation, causal)
-        self.norm_cross_attention = norm_of(config, dtype) if crossing else None
-        self.cross_attention = (
-            attention(NoPositions(), False) if crossing else None
-        )
-        self.norm_feedforward = norm_of(config, dtype)
-        self.feedforward = FeedForward(
+        self.norm_cross_attention = norm() if crossing else None
+        self.cross_attention = attention(NoPositions()) if crossing else None
+        self.norm_feedforward = norm()
+        self.feedforward = with_output(FeedForward, config, layer, dtype)(
             config.d_model,
-            config.d_ff,
-            activation=config.feedforward,
-            bias=config.feedforward_bias,
+            network.d_ff,
+            activation=network.activation,
+            bias=network.bias,
             **init_kwargs,
         )
 

@@ -1,5 +1,7 @@
 """The key–value cache in PyTorch; `scratch.cache` says why there is one."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float, Integer
 from numpy.typing import ArrayLike
@@ -28,24 +30,44 @@ class KeyValueCache:
             ("d_head", d_head),
         ):
             checks.whole(name, size)
-        self.capacity, self.length = capacity, 0
-        shape = (batch_size, n_kv_heads, capacity, d_head)
+        self.capacity = capacity
+        shape = (batch_size, n_kv_heads, self._most(capacity), d_head)
         self.keys = torch.zeros(shape, dtype=dtype, device=device)
         self.values = torch.zeros_like(self.keys)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything, but keeps the arrays."""
+        self.length = 0  # positions so far
+        self.filled = 0  # those of them whose keys and values are in the arrays
+
+    def _most(self, length: int) -> int:
+        """Returns of how many positions it keeps keys and values, if the text has `length`."""
+        return length
 
     def append(
         self, k: Float[Tensor, "B G T K"], v: Float[Tensor, "B G T K"]
     ) -> tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]:
         """Adds the keys and values of T new positions and returns those of all S so far (views, not copies)."""
-        checks.room_in_cache(k.shape, self.keys.shape, self.length)
+        checks.fits_cache(k.shape, self.keys.shape, self.length, self.capacity)
         new = slice(self.length, self.length + k.shape[-2])
         self.keys[:, :, new], self.values[:, :, new] = k, v
-        self.length = new.stop
+        self.length = self.filled = new.stop
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+
+    def check_rewind(self, length: int) -> None:
+        """Checks that it can go back to where it had `length` positions."""
+        checks.going_back(length, self.length)
+
+    def rewind(self, length: int) -> None:
+        """Forgets all positions but the first `length`."""
+        self.check_rewind(length)
+        self.filled -= self.length - length
+        self.length = length
 
     def reorder(self, rows: Integer[Tensor, " B"]) -> None:
         """Replaces row i of the batch by the former row rows[i], as when a beam search drops one text for another."""
-        filled = slice(0, self.length)
+        filled = slice(0, self.filled)
         self.keys[:, :, filled] = self.keys[rows, :, filled]
         self.values[:, :, filled] = self.values[rows, :, filled]
 
@@ -53,6 +75,41 @@ class KeyValueCache:
     def nbytes(self) -> int:
         """Returns how much memory the arrays take, in bytes."""
         return self.keys.nbytes + self.values.nbytes
+
+
+class WindowCache(KeyValueCache):
+    """As `scratch.WindowCache`, in PyTorch."""
+
+    def __init__(
+        self, *sizes: int, window: int, rewindable: int = 0, **options: Any
+    ) -> None:
+        checks.whole("window", window)
+        checks.whole("rewindable", rewindable, at_least=0)
+        self.window, self.rewindable = window, rewindable
+        super().__init__(*sizes, **options)
+
+    def _most(self, length: int) -> int:
+        return min(length, self.window - 1 + self.rewindable)
+
+    def append(
+        self, k: Float[Tensor, "B G T K"], v: Float[Tensor, "B G T K"]
+    ) -> tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]:
+        """Adds T new positions and returns what one of them can see: at most T + window − 1 keys and values."""
+        checks.fits_cache(k.shape, self.keys.shape, self.length, self.capacity)
+        seen = min(self.filled, self.window - 1) + k.shape[-2]
+        k = torch.cat([self.keys[:, :, : self.filled], k], dim=2)
+        v = torch.cat([self.values[:, :, : self.filled], v], dim=2)
+        n = k.shape[2]
+        self.length += n - self.filled
+        self.filled = min(n, self.keys.shape[2])
+        self.keys[:, :, : self.filled] = k[:, :, n - self.filled :]
+        self.values[:, :, : self.filled] = v[:, :, n - self.filled :]
+        return k[:, :, n - seen :], v[:, :, n - seen :]
+
+    def check_rewind(self, length: int) -> None:
+        """Checks that it goes back by at most `rewindable` positions, counted from the farthest that it has read."""
+        gone_back = self._most(self.length) - self.filled
+        checks.going_back(length, self.length, self.rewindable - gone_back)
 
 
 class ModelCache:
@@ -65,13 +122,23 @@ class ModelCache:
     def reset(self) -> None:
         """Forgets everything, but keeps the arrays allocated for the decoder's own positions."""
         for block in self.blocks:
-            block.length = 0
+            block.reset()
         self.memory: list[KeyValueCache | None] = [None] * len(self.blocks)
         self.position_ids = None  # (S,) or (B, S)
 
+    def rewind(self, length: int) -> None:
+        """As `scratch.ModelCache.rewind`."""
+        for block in self.blocks:
+            block.check_rewind(length)
+        for block in self.blocks:
+            block.rewind(length)
+        if self.position_ids is not None:
+            kept = self.position_ids[..., :length]
+            self.position_ids = kept if length else None
+
     @property
     def length(self) -> int:
-        """Returns how many positions are cached."""
+        """Returns how many positions it holds."""
         return self.blocks[0].length
 
     @property
@@ -80,8 +147,13 @@ class ModelCache:
         return self.blocks[0].capacity
 
     @property
+    def batch_size(self) -> int:
+        """Returns for how many texts it was made."""
+        return len(self.blocks[0].keys)
+
+    @property
     def nbytes(self) -> int:
-        """Returns its size in bytes: 2 · n_layers · B · G · capacity · K numbers, plus the encoder's output."""
+        """Returns its size in bytes: that of the blocks' arrays, and of those for the encoder's output."""
         return sum(
             cache.nbytes
             for cache in (*self.blocks, *self.memory)
@@ -111,33 +183,24 @@ class ModelCache:
         return position_ids
 
     def of_block(
-        self, block: int, memory_length: int | None
+        self, i: int, block: Any, memory_length: int | None
     ) -> dict[str, KeyValueCache]:
-        """Returns the caches of one block: `cache` and, for an encoder's output, `memory_cache`."""
-        found = {"cache": self.blocks[block]}
+        """Returns the caches of block i: `cache` and, for an encoder's output, `memory_cache`, made at first use."""
+        found = {"cache": self.blocks[i]}
         if memory_length is not None:
-            found["memory_cache"] = self._of_memory(block, memory_length)
+            memory = self.memory[i]
+            if memory is None:
+                memory = self.memory[i] = block.cross_attention.new_cache(
+                    self.batch_size, memory_length
+                )
+            found["memory_cache"] = memory
         return found
-
-    def _of_memory(self, block: int, length: int) -> KeyValueCache:
-        cache = self.memory[block]
-        if cache is None:
-            batch_size, n_kv_heads, _, d_head = self.blocks[block].keys.shape
-            like = {
-                "dtype": self.blocks[block].keys.dtype,
-                "device": self.blocks[block].keys.device,
-            }
-            cache = self.memory[block] = KeyValueCache(
-                batch_size, n_kv_heads, length, d_head, **like
-            )
-        return cache
 
     def reorder(self, rows: ArrayLike) -> None:
         """As `scratch.ModelCache.reorder`."""
         rows = torch.as_tensor(rows, device=self.blocks[0].keys.device)
-        batch_size = len(self.blocks[0].keys)
-        checks.one_axis("rows", rows, length=batch_size)
-        checks.indices("rows", rows, "batch_size", batch_size)
+        checks.one_axis("rows", rows, length=self.batch_size)
+        checks.indices("rows", rows, "batch_size", self.batch_size)
         for cache in (*self.blocks, *self.memory):
             if cache is not None:
                 cache.reorder(rows)

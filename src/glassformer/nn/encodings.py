@@ -1,10 +1,9 @@
-"""The position encoding that a configuration names, in PyTorch."""
-
-from collections.abc import Collection
+"""The position encodings that a configuration names, in PyTorch."""
 
 import torch
 
 from glassformer.config import ModelConfig
+from glassformer.layers import Rotation
 from glassformer.nn.positions import (
     LearnedPositions,
     NoPositions,
@@ -13,11 +12,9 @@ from glassformer.nn.positions import (
 from glassformer.nn.relative import AlibiPositions, T5Positions
 from glassformer.nn.rotary import RotaryPositions
 
-METHODS = {
-    "none": NoPositions,
+OF_A_STACK = {
     "sinusoidal": SinusoidalPositions,
     "learned": LearnedPositions,
-    "rope": RotaryPositions,
     "alibi": AlibiPositions,
     "t5": T5Positions,
 }
@@ -26,14 +23,18 @@ METHODS = {
 def position_encoding_of(
     config: ModelConfig,
     *,
-    acting_on: Collection[str],
     causal: bool = True,
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> NoPositions:
-    """As `scratch.encodings.position_encoding_of`, in PyTorch."""
-    encoding = METHODS[config.positions]
-    if encoding.acts_on not in acting_on:
-        return NoPositions()
+    """Returns the encoding of a stack: it acts on the input or the scores, once for all its blocks."""
+    encoding = OF_A_STACK.get(config.positions, NoPositions)
     init_kwargs = {"generator": generator, "dtype": dtype}
     return encoding(**config.position_arguments(causal, **init_kwargs))
+
+
+def rotation_of(rotation: Rotation | None) -> NoPositions:
+    """Returns the encoding of one block, which rotates queries and keys inside attention, if it has one."""
+    return (
+        NoPositions() if rotation is None else RotaryPositions(**vars(rotation))
+    )

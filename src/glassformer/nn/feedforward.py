@@ -20,6 +20,11 @@ def relu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
     return torch.relu(x)
 
 
+def relu2(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
+    """Returns max(x, 0)². Source: So et al. 2021, "Primer: Searching for Efficient Transformers", section 3."""
+    return torch.relu(x) ** 2
+
+
 def gelu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
     """As `scratch.gelu`, in PyTorch."""
     return functional.gelu(x)
@@ -44,6 +49,7 @@ def sigmoid(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
 # gate
 ACTIVATIONS = {
     "relu": relu,
+    "relu2": relu2,
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
     "swiglu": silu,

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.nn.attention import window_mask
-from glassformer.nn.block import Block, norm_of
+from glassformer.nn.block import Block
 from glassformer.nn.cache import KeyValueCache, ModelCache
 from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.encodings import position_encoding_of
 from glassformer.nn.head import Pooler, Unembedding
+from glassformer.nn.norm import norm_of
 from glassformer.trace import enter, see
 
 
@@ -32,18 +32,17 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         self.name = "decoder" if causal else "encoder"
-        self.sliding_window = config.sliding_window
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.positions = position_encoding_of(
-            config, acting_on=("input", "scores"), causal=causal, **init_kwargs
+            config, causal=causal, **init_kwargs
         )
         self.embedding_norm = (
             norm_of(config, dtype) if config.embedding_norm else None
         )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(
-            Block(config, causal=causal, crossing=crossing, **init_kwargs)
-            for _ in range(n_layers)
+            Block(config, i, causal=causal, crossing=crossing, **init_kwargs)
+            for i in range(n_layers)
         )
         self.norm = (
             norm_of(config, dtype) if config.norm_placement == "pre" else None
@@ -77,17 +76,14 @@ class Stack(nn.Module):
         x = self.dropout(x)
         see(stream=x)
 
-        def caches(block: int) -> dict[str, KeyValueCache]:
+        def caches(i: int) -> dict[str, KeyValueCache]:
             if cache is None:
                 return {}
             return cache.of_block(
-                block, None if memory is None else memory.shape[-2]
+                i, self.blocks[i], None if memory is None else memory.shape[-2]
             )
 
         mask, memory_mask = _for_all_queries(mask), _for_all_queries(memory_mask)
-        mask = self._in_window(
-            mask, x.shape[-2], key_positions.shape[-1], x.device
-        )
         for i, block in enumerate(self.blocks):
             enter(f"{self.name}: block {i}")
             x = block(
@@ -105,20 +101,6 @@ class Stack(nn.Module):
             x = self.norm(x)
             see(normed=x)
         return x
-
-    def _in_window(
-        self,
-        mask: Bool[Tensor, "..."] | None,
-        n_queries: int,
-        n_keys: int,
-        device: torch.device,
-    ) -> Bool[Tensor, "..."] | None:
-        """Adds to a mask that a query does not see beyond the sliding window, if there is one."""
-        if self.sliding_window is None or n_keys <= self.sliding_window:
-            return mask
-        seen = window_mask(n_queries, n_keys, window=self.sliding_window)
-        seen = seen.to(device)
-        return seen if mask is None else mask & seen
 
 
 def _for_all_queries(
@@ -243,21 +225,18 @@ class Transformer(nn.Module):
         checks.text_to_read(self.config, source, mask, "mask")
         return self._encode(source, mask=mask)
 
-    def new_cache(self, batch_size: int, length: int) -> ModelCache:
+    def new_cache(
+        self, batch_size: int, length: int, *, rewindable: int = 0
+    ) -> ModelCache:
         """As `scratch.Transformer.new_cache`."""
         checks.has_part("decoder", self.decoder)
-        config, weight = self.config, self.token_embedding.weight
+        checks.whole("rewindable", rewindable, at_least=0)
         return ModelCache(
             [
-                KeyValueCache(
-                    batch_size,
-                    config.n_kv_heads,
-                    length,
-                    config.d_head,
-                    dtype=weight.dtype,
-                    device=weight.device,
+                block.attention.new_cache(
+                    batch_size, length, rewindable=rewindable
                 )
-                for _ in self.decoder.blocks
+                for block in self.decoder.blocks
             ]
         )
 

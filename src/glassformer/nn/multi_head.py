@@ -1,5 +1,6 @@
 """Multi-head attention, the layer, in PyTorch."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,8 +16,9 @@ from glassformer.nn.attention import (
     repeat_heads,
     scaled_dot_product_attention,
     split_heads,
+    window_mask,
 )
-from glassformer.nn.cache import KeyValueCache
+from glassformer.nn.cache import KeyValueCache, WindowCache
 from glassformer.nn.linear import Linear, plus
 from glassformer.nn.norm import RMSNorm
 from glassformer.nn.positions import NoPositions
@@ -36,9 +38,11 @@ class MultiHeadAttention(nn.Module):
         position_encoding: NoPositions | None = None,
         causal: bool = False,
         bias: str = "none",
-        qk_norm: bool = False,
+        qk_norm: bool | str = False,
         norm_eps: float = 1e-5,
         scale: float | None = None,
+        window: int | None = None,
+        scores: nn.Module | None = None,
         dropout: float = 0.0,
         generator: torch.Generator | None,
         dtype: torch.dtype = torch.float32,
@@ -50,9 +54,11 @@ class MultiHeadAttention(nn.Module):
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         checks.divisible("n_heads", n_heads, "n_kv_heads", n_kv_heads)
         checks.one_of("bias", bias, ATTENTION_BIASES)
+        checks.qk_norm(qk_norm)
         self.d_model, self.d_head = d_model, d_head
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
-        self.causal, self.scale = causal, scale
+        self.causal, self.scale, self.window = causal, scale, window
+        self.scores = scores
         self.position_encoding = (
             NoPositions() if position_encoding is None else position_encoding
         )
@@ -77,12 +83,13 @@ class MultiHeadAttention(nn.Module):
         self.W_o = Linear(
             n_heads * d_head, d_model, bias=bias == "all", **init_kwargs
         )
-        self.norm_q = (
-            RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
-        )
-        self.norm_k = (
-            RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
-        )
+        self.norm_q = self.norm_k = None
+        if qk_norm:
+            wide = qk_norm == "width"
+            self.norm_q, self.norm_k = (
+                RMSNorm(W.n_out if wide else d_head, eps=norm_eps, dtype=dtype)
+                for W in (self.W_q, self.W_k)
+            )
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -119,18 +126,23 @@ class MultiHeadAttention(nn.Module):
         see(q=q, k=k, v=v)
 
         # Score, mask, and mix
+        mask, score_bias = self._in_window(mask, score_bias, q, k)
         checks.score_bias_fits(score_bias, (*q.shape[:-1], k.shape[-2]))
-        options = {
+        options: dict[str, Any] = {
             "mask": mask,
             "causal": self.causal,
             "score_bias": plus(score_bias, own_score_bias),
             "scale": self.scale,
         }
         # In one kernel; but step by step if a trace is open, because it needs the
-        # weights
+        # weights, or if something changes the scores
         attend = (
-            scaled_dot_product_attention if tracing() else _attend_in_one_piece
+            scaled_dot_product_attention
+            if tracing() or self.scores is not None
+            else _attend_in_one_piece
         )
+        if self.scores is not None:
+            options["change"] = partial(self.scores, position_ids=position_ids)
         mixed, _ = attend(q, k, v, **options)
 
         # Merge
@@ -153,10 +165,49 @@ class MultiHeadAttention(nn.Module):
         norm: RMSNorm | None,
     ) -> Float[Tensor, "*B H T K"]:
         """Maps x through W, splits the result into heads and applies the norm, if there is one."""
-        heads = split_heads(W(x), W.n_out // self.d_head)
-        return heads if norm is None else norm(heads)
+        wide = W(x)
+        if norm is not None and norm.d_model > self.d_head:
+            wide = norm(wide)
+        heads = split_heads(wide, W.n_out // self.d_head)
+        if norm is not None and norm.d_model == self.d_head:
+            heads = norm(heads)
+        return heads
+
+    def _in_window(
+        self,
+        mask: Bool[Tensor, "..."] | None,
+        score_bias: Float[Tensor, "..."] | None,
+        q: Float[Tensor, "*B T K"],
+        k: Float[Tensor, "*B S K"],
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Hides what is beyond the window, if there is one, and leaves out keys that a cache has dropped."""
+        if self.window is None:
+            return mask, score_bias
+        n_queries, n_keys = q.shape[-2], k.shape[-2]
+        if mask is not None:
+            mask = mask[..., -n_keys:]
+        if score_bias is not None:
+            score_bias = score_bias[..., -n_keys:]
+        if n_keys > self.window:
+            seen = window_mask(n_queries, n_keys, window=self.window)
+            seen = seen.to(q.device)
+            mask = seen if mask is None else mask & seen
+        return mask, score_bias
 
     # For caches, cross-attention and positions given by the caller
+
+    def new_cache(
+        self, batch_size: int, length: int, *, rewindable: int = 0
+    ) -> KeyValueCache:
+        """As `scratch.MultiHeadAttention.new_cache`."""
+        sizes = batch_size, self.n_kv_heads, length, self.d_head
+        weight = self.W_k.weight
+        like = {"dtype": weight.dtype, "device": weight.device}
+        if self.window is None:
+            return KeyValueCache(*sizes, **like)
+        return WindowCache(
+            *sizes, window=self.window, rewindable=rewindable, **like
+        )
 
     def _default_positions(
         self,

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from glassformer import _checks as checks
+from glassformer.config import ModelConfig
 
 
 class LayerNorm(nn.Module):
@@ -67,3 +68,19 @@ class RMSNorm(nn.Module):
         """Maps x (..., D) to (..., D)."""
         checks.vectors("x", x, "d_model", self.d_model)
         return functional.rms_norm(x, (self.d_model,), self.weight, self.eps)
+
+
+class NoNorm(nn.Module):
+    """Changes nothing: in place of the norm before a sublayer, if the only norm comes after it."""
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Returns x (..., D)."""
+        return x
+
+
+NORMS = {"layernorm": LayerNorm, "layernorm_sigma": SigmaNorm, "rmsnorm": RMSNorm}
+
+
+def norm_of(config: ModelConfig, dtype: torch.dtype) -> LayerNorm | RMSNorm:
+    """Returns the norm that a configuration names, for vectors of its width."""
+    return NORMS[config.norm](config.d_model, eps=config.norm_eps, dtype=dtype)

@@ -18,7 +18,7 @@ from glassformer.scratch.attention import (
     window_mask,
 )
 from glassformer.scratch.block import Block
-from glassformer.scratch.cache import KeyValueCache, ModelCache
+from glassformer.scratch.cache import KeyValueCache, ModelCache, WindowCache
 from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.embedding import TokenEmbedding
 from glassformer.scratch.feedforward import (
@@ -26,6 +26,7 @@ from glassformer.scratch.feedforward import (
     gelu,
     gelu_tanh,
     relu,
+    relu2,
     sigmoid,
     silu,
 )
@@ -35,13 +36,15 @@ from glassformer.scratch.linear import Linear
 from glassformer.scratch.loss import cross_entropy, cross_entropy_backward
 from glassformer.scratch.model import Stack, Transformer
 from glassformer.scratch.multi_head import MultiHeadAttention
-from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
+from glassformer.scratch.norm import LayerNorm, NoNorm, RMSNorm, SigmaNorm
 from glassformer.scratch.optimizer import (
     AdamW,
     Muon,
     clip_gradients,
     orthogonalized,
 )
+from glassformer.scratch.output_norm import OutputNorm
+from glassformer.scratch.position_scale import PositionScale
 from glassformer.scratch.positions import (
     LearnedPositions,
     NoPositions,
@@ -62,6 +65,7 @@ from glassformer.scratch.rotary import (
     rotation_angles,
     stretch,
 )
+from glassformer.scratch.soft_cap import SoftCap
 
 # Readers' own files may import these from where they were before
 vars(attention).update(MultiHeadAttention=MultiHeadAttention)
@@ -91,17 +95,22 @@ __all__ = [
     "ModelCache",
     "MultiHeadAttention",
     "Muon",
+    "NoNorm",
     "NoPositions",
+    "OutputNorm",
     "Pooler",
+    "PositionScale",
     "RMSNorm",
     "RotaryPositions",
     "SigmaNorm",
     "SinusoidalPositions",
+    "SoftCap",
     "Stack",
     "T5Positions",
     "TokenEmbedding",
     "Transformer",
     "Unembedding",
+    "WindowCache",
     "alibi_slopes",
     "causal_mask",
     "clip_gradients",
@@ -114,6 +123,7 @@ __all__ = [
     "orthogonalized",
     "relative_positions",
     "relu",
+    "relu2",
     "repeat_heads",
     "rotate",
     "rotation_angles",

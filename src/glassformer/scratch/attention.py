@@ -5,6 +5,7 @@ d_model, H heads, G key/value heads, K d_head.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -103,13 +104,15 @@ def scaled_dot_product_attention(
     causal: bool = False,
     score_bias: Float[np.ndarray, "..."] | None = None,
     scale: float | None = None,
+    change: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> tuple[Float[np.ndarray, "*B T K"], Float[np.ndarray, "*B T S"]]:
     """Returns softmax(q·kᵀ·scale + score_bias)·v and the attention weights; `scale` defaults to 1/√K.
 
     `mask` is boolean, True = may attend. `mask` and `score_bias` are (T, S) or
     anything else that broadcasts to the scores (..., T, S). With `causal`, a query
     sees what both `mask` and the causal mask allow. A query that may see no key
-    gets zeros.
+    gets zeros. `change` is what some models do to the scores before they are
+    masked.
 
     A mask does not stop NaNs. A NaN in a query stays in that query's row, and
     one in a key reaches only the queries that see that key; but a NaN in a value
@@ -132,6 +135,8 @@ def scaled_dot_product_attention(
     scores *= 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if score_bias is not None:
         scores += score_bias.astype(scores.dtype)
+    if change is not None:
+        scores = change(scores)
     if causal and q.shape[-2] > 1:  # a single query is the last, and sees all
         np.copyto(scores, -np.inf, where=~causal_mask(*scores.shape[-2:]))
     if mask is not None:
@@ -149,17 +154,20 @@ def scaled_dot_product_attention_backward(
     weights: Float[np.ndarray, "*B T S"],
     *,
     scale: float | None = None,
+    change_backward: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Maps the gradient of the output to those of q, k, v and the scores; the last is also that of the bias.
 
     A masked pair has weight 0 and therefore no gradient, so the mask is not
-    needed here.
+    needed here. `change_backward` is the backward pass of `change`.
 
     Derived in chapter 09.
     """
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     grad_v = weights.swapaxes(-1, -2) @ grad
     grad_scores = softmax_backward(grad @ v.swapaxes(-1, -2), weights)
+    if change_backward is not None:
+        grad_scores = change_backward(grad_scores)
     grad_q = grad_scores @ k
     grad_k = grad_scores.swapaxes(-1, -2) @ q
     grad_q *= scale

@@ -3,26 +3,23 @@
 The axes: B batch, T positions, D d_model, S positions of the encoder's output.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike
 
 from glassformer.config import ModelConfig
 from glassformer.scratch.cache import KeyValueCache
-from glassformer.scratch.encodings import position_encoding_of
+from glassformer.scratch.encodings import rotation_of
 from glassformer.scratch.feedforward import FeedForward
 from glassformer.scratch.layer import Layer, Saved
 from glassformer.scratch.multi_head import MultiHeadAttention
-from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
+from glassformer.scratch.norm import LayerNorm, NoNorm, RMSNorm, norm_of
+from glassformer.scratch.output_norm import with_output
 from glassformer.scratch.positions import NoPositions
+from glassformer.scratch.scores import score_layer_of
 from glassformer.shapes import Bool, Float, Integer
 from glassformer.trace import see
-
-NORMS = {"layernorm": LayerNorm, "layernorm_sigma": SigmaNorm, "rmsnorm": RMSNorm}
-
-
-def norm_of(config: ModelConfig, dtype: DTypeLike) -> LayerNorm | RMSNorm:
-    """Returns the norm that a configuration names, for vectors of its width."""
-    return NORMS[config.norm](config.d_model, eps=config.norm_eps, dtype=dtype)
 
 
 class Block(Layer):
@@ -30,7 +27,8 @@ class Block(Layer):
 
     Each sublayer reads the stream and adds to it. Pre-norm computes x +
     sublayer(norm(x)), so the stream itself is never normalized. Post-norm, as in
-    2017, computes norm(x + sublayer(x)).
+    2017, computes norm(x + sublayer(x)). `index` says which layer of the model it
+    is; all are alike, unless the configuration has several kinds.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1;
     pre-norm: Radford et al. 2019, "Language Models are Unsupervised Multitask
@@ -40,13 +38,17 @@ class Block(Layer):
     def __init__(
         self,
         config: ModelConfig,
+        index: int = 0,
         *,
         causal: bool,
         crossing: bool = False,
         generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        self.norm_placement = config.norm_placement
+        layer = config.layer(index)
+        parts, network = layer.attention, layer.feedforward
+        placement = layer.residual.placement
+        self.norm_placement = "post" if placement == "post" else "pre"
         init_kwargs = {
             "dropout": config.dropout,
             "generator": generator,
@@ -54,37 +56,43 @@ class Block(Layer):
         }
 
         def attention(
-            position_encoding: NoPositions, causal: bool
+            position_encoding: NoPositions, **options: Any
         ) -> MultiHeadAttention:
-            return MultiHeadAttention(
+            return with_output(MultiHeadAttention, config, layer, dtype)(
                 config.d_model,
-                config.n_heads,
-                n_kv_heads=config.n_kv_heads,
-                d_head=config.d_head,
+                parts.n_heads,
+                n_kv_heads=parts.n_kv_heads,
+                d_head=parts.d_head,
                 position_encoding=position_encoding,
-                causal=causal,
-                bias=config.attention_bias,
-                qk_norm=config.qk_norm,
-                norm_eps=config.norm_eps,
-                scale=config.attention_scale,
+                bias=parts.bias,
+                qk_norm=parts.qk_norm,
+                norm_eps=layer.norm.eps,
+                scale=parts.scale,
+                **options,
                 **init_kwargs,
             )
 
-        rotation = position_encoding_of(
-            config, acting_on=("queries and keys",), dtype=dtype
+        def norm() -> LayerNorm | RMSNorm | NoNorm:
+            """The norm before a sublayer or, for post-norm, after the sum."""
+            if placement == "output":
+                return NoNorm()
+            return norm_of(config, dtype)
+
+        self.norm_attention = norm()
+        self.attention = attention(
+            rotation_of(parts.rotation),
+            causal=causal,
+            window=parts.window,
+            scores=score_layer_of(layer.scores),
         )
-        self.norm_attention = norm_of(config, dtype)
-        self.attention = attention(rotation, causal)
-        self.norm_cross_attention = norm_of(config, dtype) if crossing else None
-        self.cross_attention = (
-            attention(NoPositions(), False) if crossing else None
-        )
-        self.norm_feedforward = norm_of(config, dtype)
-        self.feedforward = FeedForward(
+        self.norm_cross_attention = norm() if crossing else None
+        self.cross_attention = attention(NoPositions()) if crossing else None
+        self.norm_feedforward = norm()
+        self.feedforward = with_output(FeedForward, config, layer, dtype)(
             config.d_model,
-            config.d_ff,
-            activation=config.feedforward,
-            bias=config.feedforward_bias,
+            network.d_ff,
+            activation=network.activation,
+            bias=network.bias,
             **init_kwargs,
         )
 

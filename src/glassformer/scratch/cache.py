@@ -5,6 +5,8 @@ values stay the same while the text grows, and only those of the new token have 
 be computed.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
@@ -18,8 +20,8 @@ class KeyValueCache:
     Derived in chapter 11.
 
     Raises:
-        ValueError: a size is below 1, or the appended arrays have another shape
-            or do not fit.
+        ValueError: a size is below 1, the appended arrays have another shape or
+            do not fit, or it cannot go back to `length`.
     """
 
     def __init__(
@@ -38,23 +40,43 @@ class KeyValueCache:
             ("d_head", d_head),
         ):
             checks.whole(name, size)
-        self.capacity, self.length = capacity, 0
-        shape = (batch_size, n_kv_heads, capacity, d_head)
+        self.capacity = capacity
+        shape = (batch_size, n_kv_heads, self._most(capacity), d_head)
         self.keys, self.values = np.zeros(shape, dtype), np.zeros(shape, dtype)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything, but keeps the arrays."""
+        self.length = 0  # positions so far
+        self.filled = 0  # those of them whose keys and values are in the arrays
+
+    def _most(self, length: int) -> int:
+        """Returns of how many positions it keeps keys and values, if the text has `length`."""
+        return length
 
     def append(
         self, k: Float[np.ndarray, "B G T K"], v: Float[np.ndarray, "B G T K"]
     ) -> tuple[Float[np.ndarray, "B G S K"], Float[np.ndarray, "B G S K"]]:
         """Adds the keys and values of T new positions and returns those of all S so far (views, not copies)."""
-        checks.room_in_cache(k.shape, self.keys.shape, self.length)
+        checks.fits_cache(k.shape, self.keys.shape, self.length, self.capacity)
         new = slice(self.length, self.length + k.shape[-2])
         self.keys[:, :, new], self.values[:, :, new] = k, v
-        self.length = new.stop
+        self.length = self.filled = new.stop
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+
+    def check_rewind(self, length: int) -> None:
+        """Checks that it can go back to where it had `length` positions."""
+        checks.going_back(length, self.length)
+
+    def rewind(self, length: int) -> None:
+        """Forgets all positions but the first `length`."""
+        self.check_rewind(length)
+        self.filled -= self.length - length
+        self.length = length
 
     def reorder(self, rows: Integer[np.ndarray, " B"]) -> None:
         """Replaces row i of the batch by the former row rows[i], as when a beam search drops one text for another."""
-        filled = slice(0, self.length)
+        filled = slice(0, self.filled)
         self.keys[:, :, filled] = self.keys[rows, :, filled]
         self.values[:, :, filled] = self.values[rows, :, filled]
 
@@ -64,8 +86,49 @@ class KeyValueCache:
         return self.keys.nbytes + self.values.nbytes
 
 
+class WindowCache(KeyValueCache):
+    """The keys and values that a window can still see: those of the last `window` − 1 positions.
+
+    It keeps those of `rewindable` more, so that it can go back by as many. Other
+    arguments are those of `KeyValueCache`.
+
+    Source: Jiang et al. 2023, "Mistral 7B", section 2, "Rolling Buffer Cache".
+    """
+
+    def __init__(
+        self, *sizes: int, window: int, rewindable: int = 0, **options: Any
+    ) -> None:
+        checks.whole("window", window)
+        checks.whole("rewindable", rewindable, at_least=0)
+        self.window, self.rewindable = window, rewindable
+        super().__init__(*sizes, **options)
+
+    def _most(self, length: int) -> int:
+        return min(length, self.window - 1 + self.rewindable)
+
+    def append(
+        self, k: Float[np.ndarray, "B G T K"], v: Float[np.ndarray, "B G T K"]
+    ) -> tuple[Float[np.ndarray, "B G S K"], Float[np.ndarray, "B G S K"]]:
+        """Adds T new positions and returns what one of them can see: at most T + window − 1 keys and values."""
+        checks.fits_cache(k.shape, self.keys.shape, self.length, self.capacity)
+        seen = min(self.filled, self.window - 1) + k.shape[-2]
+        k = np.concatenate([self.keys[:, :, : self.filled], k], axis=2)
+        v = np.concatenate([self.values[:, :, : self.filled], v], axis=2)
+        n = k.shape[2]
+        self.length += n - self.filled
+        self.filled = min(n, self.keys.shape[2])
+        self.keys[:, :, : self.filled] = k[:, :, n - self.filled :]
+        self.values[:, :, : self.filled] = v[:, :, n - self.filled :]
+        return k[:, :, n - seen :], v[:, :, n - seen :]
+
+    def check_rewind(self, length: int) -> None:
+        """Checks that it goes back by at most `rewindable` positions, counted from the farthest that it has read."""
+        gone_back = self._most(self.length) - self.filled
+        checks.going_back(length, self.length, self.rewindable - gone_back)
+
+
 class ModelCache:
-    """A `KeyValueCache` for every block of a decoder, and the positions it holds.
+    """The cache of every block of a decoder, and the positions it holds.
 
     If the decoder attends to an encoder's output, each block has a second cache
     for the keys and values of that output. It is filled when the output is first
@@ -81,13 +144,31 @@ class ModelCache:
     def reset(self) -> None:
         """Forgets everything, but keeps the arrays allocated for the decoder's own positions."""
         for block in self.blocks:
-            block.length = 0
+            block.reset()
         self.memory: list[KeyValueCache | None] = [None] * len(self.blocks)
         self.position_ids = None  # (S,) or (B, S)
 
+    def rewind(self, length: int) -> None:
+        """Goes back to where it had `length` positions, as if the later ones had never been read.
+
+        Layers that keep every position can go back as far as you like, those
+        with a window by as many positions as `new_cache` was told.
+
+        Raises:
+            ValueError: it cannot go back so far, or never had so many; then
+                nothing is changed.
+        """
+        for block in self.blocks:
+            block.check_rewind(length)
+        for block in self.blocks:
+            block.rewind(length)
+        if self.position_ids is not None:
+            kept = self.position_ids[..., :length]
+            self.position_ids = kept if length else None
+
     @property
     def length(self) -> int:
-        """Returns how many positions are cached."""
+        """Returns how many positions it holds."""
         return self.blocks[0].length
 
     @property
@@ -96,8 +177,13 @@ class ModelCache:
         return self.blocks[0].capacity
 
     @property
+    def batch_size(self) -> int:
+        """Returns for how many texts it was made."""
+        return len(self.blocks[0].keys)
+
+    @property
     def nbytes(self) -> int:
-        """Returns its size in bytes: 2 · n_layers · B · G · capacity · K numbers, plus the encoder's output."""
+        """Returns its size in bytes: that of the blocks' arrays, and of those for the encoder's output."""
         return sum(
             cache.nbytes
             for cache in (*self.blocks, *self.memory)
@@ -127,23 +213,18 @@ class ModelCache:
         return position_ids
 
     def of_block(
-        self, block: int, memory_length: int | None
+        self, i: int, block: Any, memory_length: int | None
     ) -> dict[str, KeyValueCache]:
-        """Returns the caches of one block: `cache` and, for an encoder's output, `memory_cache`."""
-        found = {"cache": self.blocks[block]}
+        """Returns the caches of block i: `cache` and, for an encoder's output, `memory_cache`, made at first use."""
+        found = {"cache": self.blocks[i]}
         if memory_length is not None:
-            found["memory_cache"] = self._of_memory(block, memory_length)
+            memory = self.memory[i]
+            if memory is None:
+                memory = self.memory[i] = block.cross_attention.new_cache(
+                    self.batch_size, memory_length
+                )
+            found["memory_cache"] = memory
         return found
-
-    def _of_memory(self, block: int, length: int) -> KeyValueCache:
-        cache = self.memory[block]
-        if cache is None:
-            batch_size, n_kv_heads, _, d_head = self.blocks[block].keys.shape
-            dtype = self.blocks[block].keys.dtype
-            cache = self.memory[block] = KeyValueCache(
-                batch_size, n_kv_heads, length, d_head, dtype=dtype
-            )
-        return cache
 
     def reorder(self, rows: ArrayLike) -> None:
         """Replaces row i of the batch by the former row rows[i], in every block.
@@ -154,9 +235,8 @@ class ModelCache:
             TypeError: `rows` is not integers.
         """
         rows = np.asarray(rows)
-        batch_size = len(self.blocks[0].keys)
-        checks.one_axis("rows", rows, length=batch_size)
-        checks.indices("rows", rows, "batch_size", batch_size)
+        checks.one_axis("rows", rows, length=self.batch_size)
+        checks.indices("rows", rows, "batch_size", self.batch_size)
         for cache in (*self.blocks, *self.memory):
             if cache is not None:
                 cache.reorder(rows)

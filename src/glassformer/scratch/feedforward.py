@@ -31,6 +31,16 @@ def relu_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     return (x > 0).astype(x.dtype)
 
 
+def relu2(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
+    """Returns max(x, 0)². Source: So et al. 2021, "Primer: Searching for Efficient Transformers", section 3."""
+    return np.maximum(x, 0) ** 2
+
+
+def relu2_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
+    """Returns the slope of `relu2`: 2 · max(x, 0)."""
+    return 2 * np.maximum(x, 0)
+
+
 def gelu(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     """Exact GELU: x · Φ(x), where Φ(x) = (1 + erf(x/√2)) / 2 is the probability that a normal number is below x.
 
@@ -124,6 +134,7 @@ def sigmoid(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 # gate
 ACTIVATIONS = {
     "relu": relu,
+    "relu2": relu2,
     "gelu": gelu,
     "gelu_tanh": gelu_tanh,
     "swiglu": silu,
@@ -132,6 +143,7 @@ ACTIVATIONS = {
 }
 SLOPES = {
     relu: relu_slope,
+    relu2: relu2_slope,
     gelu: gelu_slope,
     gelu_tanh: gelu_tanh_slope,
     silu: silu_slope,
@@ -157,8 +169,8 @@ class FeedForward(Layer):
     """activation(x @ W_up) @ W_down; or gated, (activation(x @ W_gate) * (x @ W_up)) @ W_down.
 
     `W_up` and `W_gate` map d_model to the wider d_ff, and `W_down` maps back.
-    `activation` is "relu", "gelu" or "gelu_tanh", or a gated one: "swiglu",
-    "geglu" or "geglu_tanh". `dropout` is the fraction of the output that is
+    `activation` is "relu", "relu2", "gelu" or "gelu_tanh", or a gated one:
+    "swiglu", "geglu" or "geglu_tanh". `dropout` is the fraction of the output that is
     dropped in training.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", equation 2; gated:

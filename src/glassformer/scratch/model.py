@@ -11,14 +11,14 @@ from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.scratch.attention import window_mask
-from glassformer.scratch.block import Block, norm_of
+from glassformer.scratch.block import Block
 from glassformer.scratch.cache import KeyValueCache, ModelCache
 from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.embedding import TokenEmbedding
 from glassformer.scratch.encodings import position_encoding_of
 from glassformer.scratch.head import Pooler, Unembedding
 from glassformer.scratch.layer import Layer, Saved, plus, save_for_backward
+from glassformer.scratch.norm import norm_of
 from glassformer.shapes import Bool, Float, Integer
 from glassformer.trace import enter, see
 
@@ -43,18 +43,17 @@ class Stack(Layer):
         dtype: DTypeLike = np.float32,
     ) -> None:
         self.name = "decoder" if causal else "encoder"
-        self.sliding_window = config.sliding_window
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.positions = position_encoding_of(
-            config, acting_on=("input", "scores"), causal=causal, **init_kwargs
+            config, causal=causal, **init_kwargs
         )
         self.embedding_norm = (
             norm_of(config, dtype) if config.embedding_norm else None
         )
         self.dropout = Dropout(config.dropout, generator=generator)
         self.blocks = [
-            Block(config, causal=causal, crossing=crossing, **init_kwargs)
-            for _ in range(n_layers)
+            Block(config, i, causal=causal, crossing=crossing, **init_kwargs)
+            for i in range(n_layers)
         ]
         self.norm = (
             norm_of(config, dtype) if config.norm_placement == "pre" else None
@@ -74,7 +73,7 @@ class Stack(Layer):
         """Maps token vectors (..., T, D) to final states (..., T, D).
 
         The masks (B, S) mark the real positions; the stack applies its causal
-        mask and its sliding window by itself.
+        mask by itself.
         """
         if position_ids is None:
             position_ids = np.arange(x.shape[-2])
@@ -93,15 +92,14 @@ class Stack(Layer):
         x = self.dropout(x, saved)
         see(stream=x)
 
-        def caches(block: int) -> dict[str, KeyValueCache]:
+        def caches(i: int) -> dict[str, KeyValueCache]:
             if cache is None:
                 return {}
             return cache.of_block(
-                block, None if memory is None else memory.shape[-2]
+                i, self.blocks[i], None if memory is None else memory.shape[-2]
             )
 
         mask, memory_mask = _for_all_queries(mask), _for_all_queries(memory_mask)
-        mask = self._in_window(mask, x.shape[-2], key_positions.shape[-1])
         for i, block in enumerate(self.blocks):
             enter(f"{self.name}: block {i}")
             x = block(
@@ -120,15 +118,6 @@ class Stack(Layer):
             x = self.norm(x, saved)
             see(normed=x)
         return x
-
-    def _in_window(
-        self, mask: Bool[np.ndarray, "..."] | None, n_queries: int, n_keys: int
-    ) -> Bool[np.ndarray, "..."] | None:
-        """Adds to a mask that a query does not see beyond the sliding window, if there is one."""
-        if self.sliding_window is None or n_keys <= self.sliding_window:
-            return mask
-        seen = window_mask(n_queries, n_keys, window=self.sliding_window)
-        return seen if mask is None else mask & seen
 
     def backward(
         self, grad: Float[np.ndarray, "*B T D"], saved: Saved
@@ -348,24 +337,26 @@ class Transformer(Layer):
         checks.text_to_read(self.config, source, mask, "mask")
         return self._encode(source, mask=mask)
 
-    def new_cache(self, batch_size: int, length: int) -> ModelCache:
+    def new_cache(
+        self, batch_size: int, length: int, *, rewindable: int = 0
+    ) -> ModelCache:
         """Returns an empty cache for `batch_size` texts of up to `length` positions.
 
+        A layer with a window keeps what the window can see, and `rewindable`
+        positions more, by which the cache can then go back.
+
         Raises:
-            ValueError: the model has no decoder, or a size is below 1.
+            ValueError: the model has no decoder, a size is below 1, or
+                `rewindable` is below 0.
         """
         checks.has_part("decoder", self.decoder)
-        config = self.config
+        checks.whole("rewindable", rewindable, at_least=0)
         return ModelCache(
             [
-                KeyValueCache(
-                    batch_size,
-                    config.n_kv_heads,
-                    length,
-                    config.d_head,
-                    dtype=self.token_embedding.weight.dtype,
+                block.attention.new_cache(
+                    batch_size, length, rewindable=rewindable
                 )
-                for _ in self.decoder.blocks
+                for block in self.decoder.blocks
             ]
         )
 

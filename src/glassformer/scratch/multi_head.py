@@ -1,5 +1,6 @@
 """Multi-head attention, the layer: projects, applies positions, masks and a cache, and attends."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from glassformer.scratch.attention import (
     scaled_dot_product_attention,
     scaled_dot_product_attention_backward,
     split_heads,
+    window_mask,
 )
-from glassformer.scratch.cache import KeyValueCache
+from glassformer.scratch.cache import KeyValueCache, WindowCache
 from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.layer import (
     Layer,
@@ -40,8 +42,11 @@ class MultiHeadAttention(Layer):
     query heads share one key/value head (grouped-query attention; with G = 1,
     multi-query attention). `bias` says which of the four matrices have biases:
     "none", "qkv" or "all". With `qk_norm`, an RMSNorm over d_head brings each
-    query and key to a standard size, so that no score can grow large. `dropout`
-    is the fraction of the output that is dropped in training.
+    query and key to a standard size, so that no score can grow large; with
+    "width", it is over those of all heads at once. With `window`, a query sees
+    only that many positions, its own included. `scores` is a layer that changes
+    the scores, such as `SoftCap`. `dropout` is the fraction of the output that is
+    dropped in training.
 
     `position_encoding`, such as `RotaryPositions`, rotates queries and keys or
     biases the scores here. If it adds to the input instead, the caller
@@ -49,7 +54,8 @@ class MultiHeadAttention(Layer):
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2;
     grouped: Ainslie et al. 2023, "GQA"; qk_norm: Henry et al. 2020, "Query-Key
-    Normalization for Transformers". Derived in chapter 03, its gradient in 09.
+    Normalization for Transformers"; "width": Team OLMo 2024, "2 OLMo 2 Furious".
+    Derived in chapter 03, its gradient in 09.
 
     Raises:
         ValueError: `n_heads` does not divide `d_model` (where `d_head` is not
@@ -67,9 +73,11 @@ class MultiHeadAttention(Layer):
         position_encoding: NoPositions | None = None,
         causal: bool = False,
         bias: str = "none",
-        qk_norm: bool = False,
+        qk_norm: bool | str = False,
         norm_eps: float = 1e-5,
         scale: float | None = None,
+        window: int | None = None,
+        scores: Layer | None = None,
         dropout: float = 0.0,
         generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
@@ -80,9 +88,11 @@ class MultiHeadAttention(Layer):
         n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         checks.divisible("n_heads", n_heads, "n_kv_heads", n_kv_heads)
         checks.one_of("bias", bias, ATTENTION_BIASES)
+        checks.qk_norm(qk_norm)
         self.d_model, self.d_head = d_model, d_head
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
-        self.causal, self.scale = causal, scale
+        self.causal, self.scale, self.window = causal, scale, window
+        self.scores = scores
         self.position_encoding = (
             NoPositions() if position_encoding is None else position_encoding
         )
@@ -107,12 +117,13 @@ class MultiHeadAttention(Layer):
         self.W_o = Linear(
             n_heads * d_head, d_model, bias=bias == "all", **init_kwargs
         )
-        self.norm_q = (
-            RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
-        )
-        self.norm_k = (
-            RMSNorm(d_head, eps=norm_eps, dtype=dtype) if qk_norm else None
-        )
+        self.norm_q = self.norm_k = None
+        if qk_norm:
+            wide = qk_norm == "width"
+            self.norm_q, self.norm_k = (
+                RMSNorm(W.n_out if wide else d_head, eps=norm_eps, dtype=dtype)
+                for W in (self.W_q, self.W_k)
+            )
         self.dropout = Dropout(dropout, generator=generator)
 
     def forward(
@@ -167,6 +178,7 @@ class MultiHeadAttention(Layer):
         see(q=q, k=k, v=v)
 
         # Score, mask, and mix
+        mask, score_bias = self._in_window(mask, score_bias, q, k)
         checks.score_bias_fits(score_bias, (*q.shape[:-1], k.shape[-2]))
         mixed, weights = scaled_dot_product_attention(
             q,
@@ -176,6 +188,7 @@ class MultiHeadAttention(Layer):
             causal=self.causal,
             score_bias=plus(score_bias, own_score_bias),
             scale=self.scale,
+            change=self._change(position_ids, saved),
         )
         save_for_backward(saved, q, k, v, weights, score_bias, memory is None)
 
@@ -199,7 +212,13 @@ class MultiHeadAttention(Layer):
         q, k, v, weights, score_bias, is_self_attention = saved.pop()
         grad_q, grad_k, grad_v, grad_scores = (
             scaled_dot_product_attention_backward(
-                grad, q, k, v, weights, scale=self.scale
+                grad,
+                q,
+                k,
+                v,
+                weights,
+                scale=self.scale,
+                change_backward=self._change_backward(saved),
             )
         )
         grad_score_bias = (
@@ -239,8 +258,13 @@ class MultiHeadAttention(Layer):
         saved: Saved | None,
     ) -> Float[np.ndarray, "*B H T K"]:
         """Maps x through W, splits the result into heads and applies the norm, if there is one."""
-        heads = split_heads(W(x, saved), W.n_out // self.d_head)
-        return heads if norm is None else norm(heads, saved)
+        wide = W(x, saved)
+        if norm is not None and norm.d_model > self.d_head:
+            wide = norm(wide, saved)
+        heads = split_heads(wide, W.n_out // self.d_head)
+        if norm is not None and norm.d_model == self.d_head:
+            heads = norm(heads, saved)
+        return heads
 
     def _heads_backward(
         self,
@@ -250,11 +274,68 @@ class MultiHeadAttention(Layer):
         saved: Saved,
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps the gradient of the heads to that of x."""
-        if norm is not None:
+        if norm is not None and norm.d_model == self.d_head:
             grad = norm.backward(grad, saved)
-        return W.backward(merge_heads(grad), saved)
+        grad = merge_heads(grad)
+        if norm is not None and norm.d_model > self.d_head:
+            grad = norm.backward(grad, saved)
+        return W.backward(grad, saved)
+
+    # For windows, and for what some models do to the scores
+
+    def _in_window(
+        self,
+        mask: Bool[np.ndarray, "..."] | None,
+        score_bias: Float[np.ndarray, "..."] | None,
+        q: Float[np.ndarray, "*B T K"],
+        k: Float[np.ndarray, "*B S K"],
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Hides what is beyond the window, if there is one, and leaves out keys that a cache has dropped."""
+        if self.window is None:
+            return mask, score_bias
+        n_queries, n_keys = q.shape[-2], k.shape[-2]
+        if mask is not None:
+            mask = mask[..., -n_keys:]
+        if score_bias is not None:
+            score_bias = score_bias[..., -n_keys:]
+        if n_keys > self.window:
+            seen = window_mask(n_queries, n_keys, window=self.window)
+            mask = seen if mask is None else mask & seen
+        return mask, score_bias
+
+    def _change(
+        self, position_ids: Integer[np.ndarray, "..."] | None, saved: Saved | None
+    ) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Returns what `scores` does to the scores of these positions, if there is such a layer."""
+        if self.scores is None:
+            return None
+        return lambda scores: self.scores(scores, position_ids, saved)
+
+    def _change_backward(
+        self, saved: Saved
+    ) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Returns the backward pass of `_change`."""
+        if self.scores is None:
+            return None
+        return lambda grad: self.scores.backward(grad, saved)
 
     # For caches, cross-attention and positions given by the caller
+
+    def new_cache(
+        self, batch_size: int, length: int, *, rewindable: int = 0
+    ) -> KeyValueCache:
+        """Returns an empty cache for `batch_size` texts of up to `length` positions.
+
+        With a window, it keeps what the window needs, and what it takes to go
+        back by `rewindable` positions.
+        """
+        sizes = batch_size, self.n_kv_heads, length, self.d_head
+        dtype = self.W_k.weight.dtype
+        if self.window is None:
+            return KeyValueCache(*sizes, dtype=dtype)
+        return WindowCache(
+            *sizes, window=self.window, rewindable=rewindable, dtype=dtype
+        )
 
     def _default_positions(
         self,

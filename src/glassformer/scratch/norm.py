@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from glassformer import _checks as checks
+from glassformer.config import ModelConfig
 from glassformer.scratch.layer import Layer, Saved, save_for_backward
 from glassformer.shapes import Float
 
@@ -151,3 +152,27 @@ def _mean_square(x: Float[np.ndarray, "*B D"]) -> Float[np.ndarray, "*B 1"]:
 def _over_rows(gradient: Float[np.ndarray, "*B D"]) -> Float[np.ndarray, " D"]:
     """Sums over all axes but the last: every row used the weight and contributes to its gradient."""
     return gradient.reshape(-1, gradient.shape[-1]).sum(axis=0)
+
+
+class NoNorm(Layer):
+    """Changes nothing: in place of the norm before a sublayer, if the only norm comes after it."""
+
+    def forward(
+        self, x: Float[np.ndarray, "*B D"], saved: Saved | None = None
+    ) -> Float[np.ndarray, "*B D"]:
+        """Returns x (..., D)."""
+        return x
+
+    def backward(
+        self, grad: Float[np.ndarray, "*B D"], saved: Saved
+    ) -> Float[np.ndarray, "*B D"]:
+        """Returns the gradient."""
+        return grad
+
+
+NORMS = {"layernorm": LayerNorm, "layernorm_sigma": SigmaNorm, "rmsnorm": RMSNorm}
+
+
+def norm_of(config: ModelConfig, dtype: DTypeLike) -> LayerNorm | RMSNorm:
+    """Returns the norm that a configuration names, for vectors of its width."""
+    return NORMS[config.norm](config.d_model, eps=config.norm_eps, dtype=dtype)

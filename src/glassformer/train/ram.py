@@ -46,8 +46,10 @@ def bytes_of_a_text(config: ModelConfig, training: TrainingConfig) -> int:
     It counts the input, q, k, v and the hidden layer of each block, and the logits and their gradient at the
     end.
     """
-    n_blocks = config.n_layers + (config.n_decoder_layers or 0)
-    saved = n_blocks * (4 * config.d_model + config.d_ff) + 2 * config.vocab_size
+    saved = 2 * config.vocab_size
+    for n_layers in (config.n_layers, config.n_decoder_layers or 0):
+        for layer, n in config.layers(n_layers).values():
+            saved += n * (4 * config.d_model + layer.feedforward.d_ff)
     return (2 if training.dtype == "bfloat16" else 4) * config.context_length * saved
 
 

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -383,9 +383,11 @@ class Trainer:
     def _checked(self, folder: Path) -> Checkpoint:
         """Returns the checkpoint if it belongs to this model and this training configuration."""
         checkpoint = checkpoints.load(folder.parent)  # if the latest is damaged, the error names another
-        mine, its = asdict(self.model.config), asdict(checkpoint.model_config)
+        mine, its = self.model.config, checkpoint.model_config
         other = [
-            f"{name} was {its[name]!r} and is now {mine[name]!r}" for name in mine if its[name] != mine[name]
+            f"{f.name} was {getattr(its, f.name)!r} and is now {getattr(mine, f.name)!r}"
+            for f in fields(mine)
+            if getattr(its, f.name) != getattr(mine, f.name)
         ]
         other += TrainingConfig.from_fields(checkpoint.training).differences(self.config)
         if other:

@@ -17,6 +17,7 @@ const FAMILIES = {
 };
 const FEEDFORWARD = {
   relu: "ReLU: negative numbers become zero",
+  relu2: "squared ReLU: negative numbers become zero, and positive ones their square",
   gelu: "GELU, a smooth ReLU",
   gelu_tanh: "GELU, a smooth ReLU, computed with tanh",
   swiglu: "SwiGLU: a gate that passes through SiLU, times a second branch, so there are three matrices",

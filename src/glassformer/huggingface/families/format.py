@@ -13,6 +13,7 @@ Shape = tuple[int, ...]
 # Their names for our activations; if there are several, the usual one comes first
 ACTIVATION_WORDS = {
     "relu": "relu",
+    "relu2": "relu2",
     "gelu": "gelu",
     "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",

@@ -194,5 +194,5 @@ QWEN3 = replace(
     always={**LLAMA.always, "qk_norm": True, "feedforward_bias": False},
     also=(*QWEN2.also, "attention_bias"),
     without_effect=ALWAYS_DECODERS,
-    claims=lambda config: is_like_llama(config) and config.qk_norm,
+    claims=lambda config: is_like_llama(config) and config.qk_norm is True,
 )

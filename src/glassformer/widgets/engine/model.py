@@ -41,14 +41,19 @@ MUST_BE = {
     "head_transform": False,
     "head_scale": 1,
     "pooler": False,
+    "logit_cap": None,
+    "kinds": None,
+    "order": None,
 }
 
 
 def refusal(fields: Mapping[str, Any]) -> str | None:
     """Returns in words why transformer.js cannot run a configuration, or None if it can."""
     for name, value in MUST_BE.items():
-        if fields[name] != value:
-            return f"{name}={_in_json(fields[name])} is not {_in_json(value)}"
+        if (own := fields.get(name)) != value:
+            return f"{name}={_in_json(own)} is not {_in_json(value)}"
+    if fields["qk_norm"] == "width":
+        return 'qk_norm="width" is not true or false'
     kv_heads, heads = fields["n_kv_heads"], fields["n_heads"]
     if kv_heads != heads:
         return f"n_kv_heads={kv_heads} is not n_heads={heads}"
@@ -62,7 +67,7 @@ def refusal(fields: Mapping[str, Any]) -> str | None:
 def _in_json(value: Any) -> str:
     """Writes a value as in JavaScript, where 4.0 is 4."""
     is_whole = isinstance(value, float) and value.is_integer()
-    return json.dumps(int(value) if is_whole else value)
+    return json.dumps(int(value) if is_whole else value, separators=(",", ":"))
 
 
 class Source(NamedTuple):

@@ -12,7 +12,7 @@
 // glassformer/model_files.py reads it by the same rules; tests/widgets/test_model_file.py keeps the two in agreement.
 // The author of a file is unknown before it is read, so everything is checked before anything large is made from it.
 
-import { readTensors, refusal, weightsOf } from "./transformer.js";
+import { MUST_BE, readTensors, refusal, weightsOf } from "./transformer.js";
 import { BEGIN, TENSORS, inJson, named, namedText, shown, twice } from "./untrusted.js";
 
 export { shown };
@@ -133,7 +133,7 @@ function configOf(given, name) {
   const the = (words) => `${name}: the model's ${words}`;
   demand(!("model_type" in given), `${name} has the config.json of another library, which this page cannot read`);
   for (const field of Object.keys(given)) {
-    demand(SIZES.includes(field) || Object.hasOwn(DEFAULTS, field), the(`ModelConfig has no field '${shown(field)}'`));
+    demand(SIZES.includes(field) || Object.hasOwn(DEFAULTS, field) || Object.hasOwn(MUST_BE, field), the(`ModelConfig has no field '${shown(field)}'`));
   }
   for (const field of SIZES) demand(Object.hasOwn(given, field), the(`ModelConfig needs the field '${field}'`));
   const config = { ...Object.fromEntries(SIZES.map((field) => [field, given[field]])), ...DEFAULTS, ...given };

@@ -8,7 +8,7 @@ import { STRIP, apart, memoryOf, strips } from "./products.js";
 // --- which models -----------------------------------------------------------------------------------------------------
 
 // The settings that are required. The sizes, the family, rope_base, attention_scale, qk_norm and embedding_norm are free.
-const MUST_BE = {
+export const MUST_BE = {
   positions: "rope",
   rope_layout: "half",
   rope_interpolation: 1,
@@ -26,6 +26,9 @@ const MUST_BE = {
   head_transform: false,
   head_scale: 1,
   pooler: false,
+  logit_cap: null,
+  kinds: null,
+  order: null,
 };
 
 const MOST_KEPT = 2 ** 30; // bytes that are reserved for keys and values; a configuration can ask for any number
@@ -33,8 +36,10 @@ const MOST_KEPT = 2 ** 30; // bytes that are reserved for keys and values; a con
 // Why a configuration cannot be run here, in words; null if it can.
 export function refusal(config) {
   for (const [name, value] of Object.entries(MUST_BE)) {
-    if (config[name] !== value) return `${name}=${JSON.stringify(config[name])} is not ${JSON.stringify(value)}`;
+    const own = config[name] ?? null;
+    if (own !== value) return `${name}=${JSON.stringify(own)} is not ${JSON.stringify(value)}`;
   }
+  if (config.qk_norm === "width") return `qk_norm="width" is not true or false`;
   const { n_kv_heads, n_heads, n_layers, n_decoder_layers, context_length, d_head } = config;
   if (n_kv_heads !== n_heads) return `n_kv_heads=${n_kv_heads} is not n_heads=${n_heads}`;
   const kept = 16 * (n_layers + (n_decoder_layers ?? 0) + 1) * context_length * n_heads * Math.max(d_head, 16);

@@ -1,0 +1,236 @@
+"""What one layer of a model consists of: parts, each a class of its own that knows its size, its work and its cache.
+
+`ModelConfig.layer(i)` describes layer i so. `scratch` and `nn` build a layer of the same name for each part. A new part
+is a new class in one of the places of `Layer`; no other part changes.
+
+The axes are D d_model, H heads, G key/value heads, K d_head, F d_ff; T positions that are read, S positions that they
+attend to.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from glassformer import _checks as checks
+
+GATED = ("swiglu", "geglu", "geglu_tanh")
+NORM_PLACEMENTS = ("pre", "post")
+RESIDUAL_PLACEMENTS = (*NORM_PLACEMENTS, "output", "sandwich")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotation:
+    """Rotary positions (RoPE), with the arguments of `scratch.RotaryPositions`. Derived in chapters 04 and 13."""
+
+    d_head: int
+    base: float
+    layout: str
+    scaling: str
+    interpolation: float
+    original_context: int
+    slow: float
+    fast: float
+    attention_factor: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """Softmax attention with H query heads and G heads of keys and values. Derived in chapter 03."""
+
+    n_heads: int
+    n_kv_heads: int
+    d_head: int
+    bias: str
+    scale: float
+    qk_norm: (
+        bool | str
+    )  # an RMSNorm over each head's queries and keys; "width": over those of all heads at once
+    window: int | None  # positions that a query sees, itself included
+    rotation: Rotation | None
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Returns the sizes of its formula by their letters."""
+        return {"H": self.n_heads, "G": self.n_kv_heads, "K": self.d_head}
+
+    def parameters(self, d_model: int) -> Counter[str]:
+        """W_q and W_o (D, H·K), W_k and W_v (D, G·K), with their biases and the gains of QK-norm."""
+        queries = "D" if self.n_heads * self.d_head == d_model else "HK"
+        keys = queries if self.n_kv_heads == self.n_heads else "K" if self.n_kv_heads == 1 else "GK"
+        formula = Counter({"D" + queries: 2}) + Counter({"D" + keys: 2})
+        if self.bias != "none":
+            formula += Counter({queries: 1}) + Counter({keys: 2})
+        if self.bias == "all":
+            formula += Counter(D=1)
+        if self.qk_norm:
+            formula += Counter({queries: 1}) + Counter({keys: 1}) if self.qk_norm == "width" else Counter(K=2)
+        return formula
+
+    def multiply_adds(self, d_model: int, n_read: int, n_past: int) -> int:
+        """W_q and W_o, W_k and W_v; scores and weighted means with what is cached, also those that a mask hides."""
+        projections = n_read * d_model * self.d_head * (2 * self.n_heads + 2 * self.n_kv_heads)
+        n_seen = n_read + (n_past if self.window is None else min(n_past, self.window - 1))
+        return projections + 2 * self.n_heads * n_read * n_seen * self.d_head
+
+    def cached(self, n_positions: int, *, spare: int = 0) -> int:
+        """Returns how many numbers its cache keeps: of `n_positions`, or of those that a window can still see.
+
+        `spare` more are kept by a window for going back.
+        """
+        if self.window is not None:
+            n_positions = min(n_positions, self.window - 1 + spare)
+        return 2 * self.n_kv_heads * self.d_head * n_positions
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedForward:
+    """Two linear maps with an activation between them, or three with a gate. Derived in chapter 06."""
+
+    d_ff: int
+    activation: str
+    bias: bool
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Returns the sizes of its formula by their letters."""
+        return {"F": self.d_ff}
+
+    def parameters(self, d_model: int) -> Counter[str]:
+        """W_up and, if there is one, W_gate (D, F), W_down (F, D), and their biases."""
+        n_into = 2 if self.activation in GATED else 1
+        formula = Counter(DF=n_into + 1)
+        return formula + Counter(F=n_into, D=1) if self.bias else formula
+
+    def multiply_adds(self, d_model: int, n_read: int) -> int:
+        """Its two matrices, or three."""
+        return n_read * d_model * self.d_ff * (3 if self.activation in GATED else 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Norm:
+    """A norm over d_model. Derived in chapter 05."""
+
+    norm: str
+    eps: float
+
+    def parameters(self) -> Counter[str]:
+        """A gain and, except for RMSNorm, a bias."""
+        return Counter(D=1 if self.norm == "rmsnorm" else 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Residual:
+    """How a sublayer f joins the stream, and where the norms are. Derived in chapters 05, 07 and 13.
+
+    "pre" is x + f(norm(x)); "post" norm(x + f(x)); "output" x + norm(f(x)); "sandwich" x + norm(f(norm(x))), with two
+    norms. `scale` multiplies what is added.
+    """
+
+    placement: str = "pre"
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.one_of("placement", self.placement, RESIDUAL_PLACEMENTS)
+        checks.positive("scale", self.scale)
+
+    @property
+    def n_norms(self) -> int:
+        """Returns how many norms each sublayer has."""
+        return 2 if self.placement == "sandwich" else 1
+
+
+@dataclass(frozen=True)
+class SoftCap:
+    """Scores of at most ±cap: cap · tanh(score / cap), as in Gemma 2."""
+
+    cap: float
+
+    def __post_init__(self) -> None:
+        checks.positive("cap", self.cap)
+
+
+@dataclass(frozen=True)
+class PositionScale:
+    """Scores of a query times 1 + β · ln(1 + ⌊position / original_context⌋), as in Llama 4 and Ministral 3."""
+
+    beta: float
+    original_context: int
+
+    def __post_init__(self) -> None:
+        checks.positive("beta", self.beta)
+        checks.whole("original_context", self.original_context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """One layer of a model. `scores` changes the scores before the softmax; None leaves them as they are."""
+
+    attention: Attention
+    feedforward: FeedForward
+    norm: Norm
+    residual: Residual
+    scores: Any = None
+
+
+PLACES: dict[str, tuple[type, ...]] = {"residual": (Residual,), "scores": (SoftCap, PositionScale)}
+"""The places of `Layer` that a kind can fill, and the parts that can stand there."""
+
+PARTS = {part.__name__: part for parts in PLACES.values() for part in parts}
+"""These parts by the names that files have for them."""
+
+
+def part_from_json(value: Any) -> Any:
+    """Returns the part that `part_to_json` wrote, such as {"SoftCap": {"cap": 50.0}}; anything else as it is."""
+    if isinstance(value, dict) and len(value) == 1 and (name := next(iter(value))) in PARTS:
+        checks.fields(name, value[name], [f.name for f in fields(PARTS[name])], [])
+        return PARTS[name](**value[name])
+    return value
+
+
+def part_to_json(value: Any) -> Any:
+    """Returns a part as its name and its numbers; anything else as it is."""
+    name = type(value).__name__
+    return {name: asdict(value)} if PARTS.get(name) is type(value) else value
+
+
+class Order:
+    """The order of the kinds of layers: "near*5 far" is five of near, one of far, and again from the start.
+
+    Raises:
+        ValueError: `order` is empty, names a kind that there is not, leaves one out, or has a number below 1.
+        TypeError: `order` is not a string.
+    """
+
+    def __init__(self, order: str, kinds: Collection[str]) -> None:
+        if not isinstance(order, str):
+            raise TypeError(f"order must be a string such as 'near*5 far', not {type(order).__name__}")
+        self.period: list[tuple[str, int]] = []
+        for word in order.split():
+            name, star, times = word.partition("*")
+            if name not in kinds:
+                raise ValueError(f"order={order!r} names {name!r}, but kinds has {', '.join(kinds)}")
+            if star and not (times.isascii() and times.isdigit() and int(times) > 0):
+                raise ValueError(f"order={order!r} has {word!r}: after the * must come a number of layers")
+            self.period.append((name, int(times) if star else 1))
+        if unused := [name for name in kinds if name not in dict(self.period)]:
+            raise ValueError(f"order={order!r} never names {', '.join(unused)}, which kinds has")
+        self.kinds = list(kinds)
+
+    def __getitem__(self, index: int) -> str:
+        """Returns the kind of layer `index`."""
+        index %= sum(times for _, times in self.period)
+        for name, times in self.period:
+            if index < times:
+                return name
+            index -= times
+        raise AssertionError
+
+    def numbers(self, n_layers: int) -> dict[str, int]:
+        """Returns how many of the first `n_layers` are of each kind; no list of them is made, as there may be many."""
+        found = dict.fromkeys(self.kinds, 0)
+        whole, left = divmod(n_layers, sum(times for _, times in self.period))
+        for name, times in self.period:
+            found[name] += whole * times + min(times, left)
+            left -= min(times, left)
+        return found

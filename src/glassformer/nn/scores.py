@@ -1,0 +1,17 @@
+"""The layers that change the scores of attention before they are masked, by their descriptions, in PyTorch."""
+
+from typing import Any
+
+from torch import nn
+
+from glassformer.layers import PositionScale, SoftCap
+from glassformer.nn import position_scale, soft_cap
+
+SCORES = {SoftCap: soft_cap.SoftCap, PositionScale: position_scale.PositionScale}
+
+
+def score_layer_of(description: Any) -> nn.Module | None:
+    """Returns the layer that a description names, or None if the scores stay as they are."""
+    if description is None:
+        return None
+    return SCORES[type(description)](**vars(description))
