@@ -23,7 +23,7 @@ from glassformer.train.log import Log
 from glassformer.train.recipe import Recipe
 from tools.shared.browser import PATIENCE
 
-from .small import ENOUGH, FAMILIES, PROCESSES, T, V, config, model, task, trainer, without_time
+from .small import ENOUGH, FAMILIES, PROCESSES, T, V, config, model, modest, task, trainer, without_time
 
 
 def losses(records):
@@ -549,7 +549,9 @@ def one_of_two(rank, port, folder):
         "TORCHELASTIC_USE_AGENT_STORE": "True",
     }
     torch.set_num_threads(1)
-    trainer(PADDED, folder=folder, **SHARED).run()
+    made = trainer(PADDED, folder=folder, **SHARED)
+    modest(made.model)
+    made.run()
 
 
 def test_two_processes_are_one_with_the_whole_batch(tmp_path):
@@ -566,9 +568,11 @@ def test_two_processes_are_one_with_the_whole_batch(tmp_path):
     two = train.read_log(tmp_path / "log.jsonl")
     # Two processes with two pieces each drop what four pieces of one process do.
     alone = trainer(PADDED, **SHARED | {"accumulation": 4})
+    modest(alone.model)
     one = alone.run()
     assert [record["step"] for record in two] == list(range(1, 9))
-    for name in ("loss", "gradient_norm", "validation_loss", "validation_loss_ema", "tokens"):
+    names = ("loss", "auxiliary_size", "gradient_norm", "validation_loss", "validation_loss_ema", "tokens")
+    for name in names:
         mine = [record[name] for record in one if name in record]
         np.testing.assert_allclose([r[name] for r in two if name in r], mine, rtol=1e-11, err_msg=name)
     checkpoint = load(tmp_path)

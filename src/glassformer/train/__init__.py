@@ -22,6 +22,7 @@ from glassformer.train.schedule import ema_share, muon_momentum, rate_share
 NEEDS_TORCH = {
     "Muon": "muon",
     "Trainer": "trainer",
+    "cross_entropy_loss": "evaluate",
     "initialize": "optimizers",
     "validation_loss": "evaluate",
 }
@@ -31,6 +32,7 @@ __all__ = [
     "Trainer",
     "TrainingConfig",
     "continuing",
+    "cross_entropy_loss",
     "ema_share",
     "initialize",
     "muon_momentum",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from glassformer import _checks as checks
+from glassformer.auxiliary import auxiliary_losses
 from glassformer.scratch import AdamW, Transformer, clip_gradients, cross_entropy, cross_entropy_backward
 from glassformer.train.config import TrainingConfig
 from glassformer.train.schedule import rate_share
@@ -36,7 +37,7 @@ def train_in_numpy(
     Derived in chapter 10.
 
     Raises:
-        ValueError: the configuration needs something that only `Trainer` supports.
+        ValueError: the configuration needs something that only `Trainer` supports, or the task has a loss of its own.
         TypeError: the model is not one of `glassformer.scratch`.
     """
     checks.instance("model", model, Transformer)
@@ -45,7 +46,23 @@ def train_in_numpy(
             raise ValueError(
                 f"{field}={getattr(config, field)!r} needs Trainer and PyTorch: train_in_numpy supports only {plain!r}"
             )
-    return _losses(model, task, config, config.steps if steps is None else min(steps, config.steps))
+    if hasattr(task, "loss"):
+        raise ValueError(
+            f"{type(task).__name__} has a loss of its own, which needs Trainer and PyTorch: "
+            "train_in_numpy supports only the cross-entropy"
+        )
+    losses = _losses(model, task, config, config.steps if steps is None else min(steps, config.steps))
+    return _with_auxiliary(losses)
+
+
+def _with_auxiliary(losses: Iterator[float]) -> Iterator[float]:
+    """Takes each step so that the auxiliary losses of layers are trained, too; they are not part of its loss."""
+    while True:
+        with auxiliary_losses():
+            loss = next(losses, None)
+        if loss is None:
+            return
+        yield loss
 
 
 def _losses(

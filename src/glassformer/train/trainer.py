@@ -16,14 +16,14 @@ from tqdm import tqdm
 from glassformer import _checks as checks
 from glassformer import checkpoints
 from glassformer.atomic_files import naming, only_writer
+from glassformer.auxiliary import auxiliary_losses
 from glassformer.checkpoints import Checkpoint
 from glassformer.nn import Transformer
 from glassformer.progress import bar as progress_bar
 from glassformer.progress import in_notebook, on_terminal
-from glassformer.tasks import NO_TARGET
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
-from glassformer.train.evaluate import loss_over, loss_sum, validation_loss
+from glassformer.train.evaluate import batch_loss, loss_of, loss_over, n_targets, validation_loss
 from glassformer.train.log import Log, Record
 from glassformer.train.optimizers import (
     load_optimizer_state,
@@ -42,9 +42,14 @@ LOG = "log.jsonl"
 class Trainer:
     """Trains a model on a task as described by a configuration.
 
-    `task` is one of `glassformer.tasks`. With a `folder`, checkpoints and the log, `log.jsonl`, are kept
-    there. With `resume`, the run in that folder continues where it stopped: on the same machine, every
-    weight, average and loss is then bit for bit what it would have been without the interruption.
+    `task` is one of `glassformer.tasks`, or has what they have. If it has a method `loss`, that is trained instead of
+    the cross-entropy: `loss(model, inputs, targets)` returns the mean over the targets that count, as
+    `train.cross_entropy_loss` does. What layers hand to `add_to_loss` is trained as well; the log has it apart from
+    `loss`, and validation leaves it out.
+
+    With a `folder`, checkpoints and the log, `log.jsonl`, are kept there. With `resume`, the run in that folder
+    continues where it stopped: on the same machine, every weight, average and loss is then bit for bit what it would
+    have been without the interruption.
 
     If the task keeps a part for the test, the last record has `test_loss`: that of the averaged weights, if
     there is an average. No earlier record has it, so that no choice can depend on it.
@@ -181,26 +186,36 @@ class Trainer:
             self.processes.rank * config.accumulation, (self.processes.rank + 1) * config.accumulation
         )
         pieces: list[Any] = [(piece, *self.task.batch(self.step, piece, n_pieces)) for piece in mine]
-        [n_targets] = self.processes.total(sum(int((targets != NO_TARGET).sum()) for _, _, targets in pieces))
+        [n_all] = self.processes.total(sum(n_targets(targets) for _, _, targets in pieces))
 
         set_schedule(self.optimizers, config, self.step)
-        loss = 0.0
+        found: dict[str, Any] = {}  # the loss and the auxiliary losses
         for piece, inputs, targets in pieces:
             self._seed(piece)
             # Processes combine their gradients once, with the last piece. They take the mean, hence the
             # factor `world`.
             waits = world > 1 and piece != mine[-1]
             with self._parallel.no_sync() if waits else nullcontext():
-                with torch.autocast(self.device.type, torch.bfloat16, enabled=config.dtype == "bfloat16"):
-                    share = loss_sum(self._forward, inputs, targets, self.device) / n_targets
-                (share * world).backward()
-            loss += share.detach()
+                with (
+                    torch.autocast(self.device.type, torch.bfloat16, enabled=config.dtype == "bfloat16"),
+                    auxiliary_losses() as added,
+                ):
+                    loss = batch_loss(loss_of(self.task), self._forward, inputs, targets, self.device)
+                # What a frozen model has added, such as a teacher, has no gradient
+                terms = [("loss", loss)]
+                terms += [(f"auxiliary_{name}", term) for name, term in added if term.requires_grad]
+                n = n_targets(targets)
+                total: Any = sum(term for _, term in terms)
+                (total * n / n_all * world).backward()
+            for name, term in terms:
+                found[name] = found.get(name, 0.0) + term.detach() * n / n_all
         gradient_norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip or float("inf"))
-        [loss] = self.processes.total(float(loss))
+        found = dict(zip(found, self.processes.total(*map(float, found.values())), strict=True))
         gradient_norm = float(gradient_norm)
-        if not np.isfinite([loss, gradient_norm]).all():
+        if not np.isfinite([*found.values(), gradient_norm]).all():
             raise self._diverged(
-                self.step + 1, f"the loss is {loss} and the length of its gradient is {gradient_norm}"
+                self.step + 1,
+                f"the loss is {found['loss']} and the length of its gradient is {gradient_norm}",
             )
         for optimizer in self.optimizers:
             optimizer.step()
@@ -212,7 +227,7 @@ class Trainer:
         return {
             "step": self.step,
             "tokens": self.tokens,
-            "loss": loss,
+            **found,
             "gradient_norm": gradient_norm,
             "learning_rate": config.learning_rate * rate_share(config, self.step - 1),
             "seconds": time.perf_counter() - started,
@@ -317,7 +332,11 @@ class Trainer:
         """Returns the loss over the whole test part, once, with the weights that are used from then on."""
         with self._as_used():
             return loss_over(
-                self.model, self.task.test(), self.processes, progress=self.progress and self._is_first
+                self.model,
+                self.task.test(),
+                self.processes,
+                loss=loss_of(self.task),
+                progress=self.progress and self._is_first,
             )
 
     def _sample(self) -> str:
