@@ -49,7 +49,11 @@ class Epochs:
 
 
 class _Task:
-    """The base of all tasks: decides which rows a step has, and which process gets which of them."""
+    """The base of all tasks: decides which rows a step has, and which process gets which of them.
+
+    A task may have a method `loss(model, inputs, targets)`, which returns the mean over the targets that count. Without
+    one, its loss is `train.cross_entropy_loss`.
+    """
 
     family = "decoder"  # the family of models that can learn it
     length: int  # the longest input, T
