@@ -60,6 +60,15 @@ def load(
     return model_of(config, weights, room=room), tokenizer
 
 
+def configuration(name: str = "shakespeare") -> ModelConfig:
+    """Returns the configuration of the model of that name, without reading its weights.
+
+    Raises:
+        ValueError, FileNotFoundError: as `load`.
+    """
+    return ModelConfig.from_json(checked_bytes(PLACE / name / CONFIG, card(name)["files"][CONFIG]).decode())
+
+
 def stored(name: str) -> StoredModel:
     """Returns what is stored of the model of that name.
 

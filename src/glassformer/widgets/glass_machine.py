@@ -9,7 +9,6 @@ from jaxtyping import Float
 from traitlets import Bool, Dict, Enum, Int, TraitError, Unicode, default, validate
 
 from glassformer import shipped
-from glassformer.config import ModelConfig
 from glassformer.generate.reader import window_start
 from glassformer.inside.lens import logit_lens
 from glassformer.scratch import softmax
@@ -92,8 +91,7 @@ class GlassMachine(ModelView, module="glass_machine"):
     def _default_words(self) -> dict[str, Any]:
         if self._name != LETTERS:
             return {}
-        config = (shipped.PLACE / WORDS / shipped.CONFIG).read_text("utf-8")
-        return json.loads(ModelConfig.from_json(config).to_json())
+        return json.loads(shipped.configuration(WORDS).to_json())
 
     @validate("reads")
     def _validate_reads(self, proposal: dict) -> str:

@@ -75,10 +75,8 @@ class ShapeTracer(View, module="shape_tracer"):
 
     @default("_presets")
     def _default_presets(self) -> list[tuple[str, dict[str, Any]]]:
-        file = shipped.PLACE / "shakespeare" / shipped.CONFIG
-        model = ModelConfig.from_json(file.read_text(encoding="utf-8"))
         return [
-            ("The book’s model, one line", sizes_of(model, LINE)),
+            ("The book’s model, one line", sizes_of(shipped.configuration(), LINE)),
             ("GPT-2 small, its longest text", sizes_of(published("gpt2").config, 1024)),
             ("GPT-3, its longest text", sizes_of(published("gpt3").config, 2048)),
         ]

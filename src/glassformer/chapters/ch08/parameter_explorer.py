@@ -27,10 +27,12 @@ def fields_of(config: ModelConfig) -> dict[str, Any]:
 @cache
 def presets() -> dict[str, tuple[str, dict[str, Any], str]]:
     """Returns the presets by name: the kind, the fields, and what is worth knowing."""
-    file = shipped.PLACE / "shakespeare" / shipped.CONFIG
-    own = ModelConfig.from_json(file.read_text(encoding="utf-8"))
     found = {name: ("Published", fields_of(one.config), one.note) for name, one in PUBLISHED.items()}
-    found["shakespeare"] = ("Of this book", fields_of(own), "The model that runs in these pages.")
+    found["shakespeare"] = (
+        "Of this book",
+        fields_of(shipped.configuration()),
+        "The model that runs in these pages.",
+    )
     return found | {name: ("Of this book", fields_of(one.config), one.note) for name, one in TEACHING.items()}
 
 

@@ -32,9 +32,7 @@ REPEATS = 20  # of which the fastest counts
 @cache
 def config_of(name: str) -> ModelConfig:
     """Returns the configuration of one of `MODELS`."""
-    if name in shipped.NAMES:
-        return ModelConfig.from_json((shipped.PLACE / name / shipped.CONFIG).read_text("utf-8"))
-    return published(name).config
+    return shipped.configuration(name) if name in shipped.NAMES else published(name).config
 
 
 def sizes_of(name: str) -> dict[str, int]:

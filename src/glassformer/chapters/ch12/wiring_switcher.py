@@ -21,7 +21,7 @@ BASE = "shakespeare"  # the model whose other choices all three share
 @cache
 def configs() -> dict[str, ModelConfig]:
     """Returns the book's decoder, or the same model with another family."""
-    base = ModelConfig.from_json((shipped.PLACE / BASE / shipped.CONFIG).read_text("utf-8"))
+    base = shipped.configuration(BASE)
     return {family: base.replace(family=family) for family in FAMILIES}
 
 

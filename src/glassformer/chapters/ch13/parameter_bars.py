@@ -20,10 +20,7 @@ SORTS = ("size", "year", "feed-forward")
 @cache
 def configs() -> dict[str, ModelConfig]:
     """Returns every model that the book counts, by name, smallest first: published, teaching and shipped models."""
-    own = {
-        name: ModelConfig.from_json((shipped.PLACE / name / shipped.CONFIG).read_text("utf-8"))
-        for name in shipped.NAMES
-    }
+    own = {name: shipped.configuration(name) for name in shipped.NAMES}
     found = own | {name: one.config for name, one in (PUBLISHED | TEACHING).items()}
     return dict(sorted(found.items(), key=lambda item: item[1].parameter_count().total))
 
