@@ -107,7 +107,10 @@ def test_params_of_a_config_of_hugging_face(tmp_path):
         (["params", "gpt2x"], "is not a known model. Did you mean 'gpt2'?"),
         (["params", "gpt5"], "llama-2-70b"),
         (["params", "no.json"], "no.json is missing"),
-        (["params", "meta-llama/no"], "meta-llama/no is neither a folder nor a .json file here, nor a"),
+        (
+            ["params", "meta-llama/no"],
+            "meta-llama/no is neither a file or folder here nor one of shakespeare",
+        ),
         (
             ["trace", "gpt2", "--length", "2000"],
             "--length 2000 must be at least 1 and at most context_length=1024",
@@ -143,8 +146,11 @@ def test_errors_say_what_is_wrong_in_one_line(arguments, said):
 @pytest.mark.parametrize(
     ("command", "instead"),
     [
-        ("params HTTPS://huggingface.co/openai-community/gpt2", "the model's config.json or its folder"),
-        ("generate hf://openai-community/gpt2", "the folder with config.json and model.safetensors"),
+        (
+            "params HTTPS://huggingface.co/openai-community/gpt2",
+            "a file or folder on this machine, or a model",
+        ),
+        ("generate hf://openai-community/gpt2", "a file or folder on this machine, or a model"),
         ("train file:///runs", "a file or folder on this machine"),
         ("train run --text www.example.org/mine.txt", "a file or folder on this machine"),
         ("train run --set data.text=https://example.org/mine.txt", "a file or folder on this machine"),
@@ -183,7 +189,7 @@ def test_an_interruption_is_no_mistake(monkeypatch):
     def interrupt(name):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("glassformer.cli.published", interrupt)
+    monkeypatch.setattr("glassformer.pretrained.published", interrupt)
     assert run("params", "gpt2") == ("", 130)
 
 

@@ -35,7 +35,6 @@ from safetensors.numpy import save as bytes_of
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.untrusted_files import (
     bytes_in,
     check_version,
@@ -62,10 +61,10 @@ Arrays = dict[str, np.ndarray]
 
 
 class StoredModel(NamedTuple):
-    """What is stored of a model that can read and write texts, wherever it is stored."""
+    """What is stored of a model, wherever it is stored; with a tokenizer, it can read and write texts."""
 
     config: ModelConfig
-    tokenizer: CharTokenizer | BytePairTokenizer
+    tokenizer: Any  # a CharTokenizer or a BytePairTokenizer; None if it was trained without one
     weights: Arrays
 
 

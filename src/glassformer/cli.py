@@ -5,11 +5,9 @@ import difflib
 import io
 import math
 import os
-import re
 import shlex
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import fields
 from enum import StrEnum
 from itertools import chain, pairwise
 from pathlib import Path
@@ -25,11 +23,11 @@ from glassformer.atomic_files import only_writer, write_whole
 from glassformer.config import ModelConfig
 from glassformer.parameters import LETTERS
 from glassformer.progress import on_terminal
-from glassformer.published import PUBLISHED, TEACHING, published
+from glassformer.published import published
 from glassformer.trace import trace as looking_inside
 from glassformer.train.recipe import NAMES as RECIPES
 from glassformer.train.recipe import Recipe, doubts, toml_of, toml_value
-from glassformer.untrusted_files import BYTES, errors_about, json_object, no_address, text_in
+from glassformer.untrusted_files import BYTES, errors_about, no_address, text_in
 
 if TYPE_CHECKING:
     from glassformer.pretrained import Pretrained
@@ -161,8 +159,8 @@ Model = Annotated[
     typer.Argument(
         metavar="MODEL",
         callback=_named,
-        help="The name of a published model, a JSON file with a configuration, a folder with a config.json, or a "
-        ".safetensors file saved in a page of the book.",
+        help="The name of a published model or of one of the book's; a folder made by train, or one with config.json; "
+        "a JSON file with a configuration; or a .safetensors file saved in a page of the book.",
     ),
 ]
 
@@ -170,9 +168,11 @@ Model = Annotated[
 @app.command()
 def params(model: Model, ignore: IgnoreOption = None) -> None:
     """Count the parameters of a model, part by part: gpt2, gpt2-xl, bert-base, t5-base, llama-2-7b and others."""
+    from glassformer import pretrained
+
     config = _config(model, ignore or ())
     _show(config.parameter_count())
-    if model in PUBLISHED | TEACHING:
+    if pretrained.find(model) == "name":
         entry = published(model)
         _show(f"\nsource: {entry.source}")
         if entry.note:
@@ -311,6 +311,8 @@ def generate(
             )
 
     opened = pretrained.load(model, room=room.value, ignore=ignore or ())
+    if opened.tokenizer is None:
+        opened.encode("")  # raises the error that says why
     config = opened.model.config
     reads = config.family == "encoder-decoder"
     if reads and prompt is None:
@@ -577,50 +579,9 @@ def _beginning(opened: "Pretrained", model: str) -> np.ndarray:
 
 
 def _config(name: str, ignore: Collection[str] = ()) -> ModelConfig:
-    """Returns the configuration with that name, in that file, or in the config.json of that folder.
+    """Returns the configuration with that name or at that place, and warns of keys that are not known."""
+    from glassformer import pretrained
 
-    A JSON file is a `ModelConfig` or a config.json of Hugging Face, whose keys that are not known are named.
-    """
-    from glassformer import model_files
-    from glassformer.huggingface import config_from_hf, unknown_keys
-    from glassformer.huggingface.files import CONFIG, instead
-    from glassformer.huggingface.folders import OF_WINDOWS
-    from glassformer.huggingface.keys import ALL, said, without
-    from glassformer.untrusted_files import seems
-
-    no_address(name, f"the model's {CONFIG} or its folder on this machine, or the name of a published model")
-    path = Path(name)
-    if path.is_dir():
-        path = path / CONFIG
-        if not path.exists():
-            raise FileNotFoundError(f"{path} is missing{instead(path.parent)}")
-    elif name.endswith(model_files.ENDING):
-        return model_files.load(path).config
-    elif path.is_file() and not name.endswith(".json"):
-        what = seems(path)
-        raise ValueError(f"{name} is {what or 'no .json file'}: name the model's {CONFIG}, or its folder")
-    elif not name.endswith(".json"):
-        if re.search(OF_WINDOWS, name):
-            raise FileNotFoundError(f"{name} is a path as Windows writes it, and nothing is there")
-        if "/" in name or os.sep in name:
-            raise FileNotFoundError(
-                f"{name} is neither a folder nor a .json file here, nor a published model"
-            )
-        return published(name).config
-    text = text_in(path, BYTES["JSON"])
-    with errors_about(f"{path}:"):
-        given = json_object(text, "the file")
-        ours = "context_length" in given or given.keys() <= {field.name for field in fields(ModelConfig)}
-        if "model_type" not in given and ours:
-            return ModelConfig.from_json(text)
-        given = without(given, ignore)
-        unknown = unknown_keys(given)
-        config = config_from_hf(given, ignore=unknown)
-        if unknown and ALL not in ignore:
-            many = len(unknown) > 1
-            typer.echo(
-                f"warning: {checks.shown(str(path))}: {said(given, unknown)} {'are' if many else 'is'} not known here "
-                f"and may change what the model computes; the model is taken without {'them' if many else 'it'}",
-                err=True,
-            )
-        return config
+    return pretrained.configuration(
+        name, ignore=ignore, warn=lambda said: typer.echo(f"warning: {said}", err=True)
+    )

@@ -1,127 +1,265 @@
-"""Opens a model that exists already, by its name, file or folder: the book's, a reader's own, or Hugging Face's.
+"""Opens a model that exists already, by its name or its place: `load`, for every command, view and notebook.
 
-`load` decides who reads it, for every command and view:
+    opened = pretrained.load("runs/first", room="nn")
+    opened.model, opened.tokenizer, opened.config
 
-- `shipped`: the models that come with the book;
-- `model_files`: a single file, as a page of the book saves it;
-- `checkpoints`: the folder of a run;
-- `huggingface`: any other folder, and a name on the hub. Only these can have another vocabulary than ours.
+What a name stands for is decided once, by `find`. The first line that holds counts:
+
+| what is there | it is | read by |
+| --- | --- | --- |
+| one of `shipped.NAMES`; a folder of that name is ./dates or `Path("dates")` | "shipped" | `shipped` |
+| a folder with step-…/training.json | "run" | `checkpoints`, the last one |
+| a folder with config.json | "hub" | `huggingface` |
+| a folder with training.json or step-… | "run" | `checkpoints` |
+| a file that ends in .safetensors, as a page of the book saves it | "file" | `model_files` |
+| a file that ends in .json | "json" | `configuration`; it has no weights |
+| nothing: a text may be a name | "name" | `huggingface`, from its hub; `published`, for a configuration |
 """
 
+import difflib
 import os
-from collections.abc import Callable, Collection
+import warnings
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
+from glassformer import _checks as checks
 from glassformer import checkpoints, model_files, shipped
-from glassformer.checkpoints import StoredModel
+from glassformer.checkpoints import DESCRIPTION, STEP, StoredModel
+from glassformer.config import ModelConfig
 from glassformer.protocols import AnyTransformer
+from glassformer.published import published
 from glassformer.text import library_errors, tokenizer_from_json
-from glassformer.untrusted_files import errors_about
+from glassformer.untrusted_files import BYTES, a_file, errors_about, json_object, no_address, seems, text_in
+
+Name = str | os.PathLike
+
+ENDINGS = {model_files.ENDING: "file", ".json": "json"}
+
+NO_TOKENIZER = "has no tokenizer: it was trained without one"
+
+BEGUN = ("recipe.toml", "log.jsonl")
+"""What the folder of a run has before its first checkpoint."""
 
 
 class Pretrained(NamedTuple):
-    """A model, the functions that turn text into its ids and back, and the ids that begin and end its texts."""
+    """A model, its tokenizer, the functions that turn text into ids and back, and the ids that begin and end a text."""
 
     model: AnyTransformer
+    tokenizer: Any  # ours or a `tokenizers.Tokenizer`; or None, and the next two raise an error
     encode: Callable[[str], Any]
-    decode: Callable[[list[int]], str]
+    decode: Callable[[Iterable[int]], str]
     start_id: int
     stop_ids: list[int]
 
+    @property
+    def config(self) -> ModelConfig:
+        """Returns the model's configuration."""
+        return self.model.config
 
-def load(name: str, *, room: str = "scratch", ignore: Collection[str] = ()) -> Pretrained:
-    """Loads the model of that name or at that place, in evaluation.
 
-    The book's own names come first: ./dates is a folder.
+def find(name: Name) -> str:
+    """Returns what is there by that name, as the table above calls it.
+
+    Raises:
+        FileNotFoundError: nothing is there, and it is no possible name; or a folder has nothing that is read.
+        ValueError: it is a file of another kind, or nearly the name of a model of the book.
+    """
+    if name in shipped.NAMES:
+        return "shipped"
+    if name == "":
+        raise FileNotFoundError("name='' is empty: give a path or a name (a dot is the current folder)")
+    path = Path(name)
+    if path.is_dir():
+        return _kind_of_folder(path)
+    if path.suffix in ENDINGS and path.is_file():
+        return ENDINGS[path.suffix]
+    no_address(name, "a file or folder on this machine, or a model's name")
+    if os.path.lexists(path) or path.suffix in ENDINGS or not isinstance(name, str):
+        a_file(path)
+        raise ValueError(
+            f"{name} is {seems(path) or 'a file of another kind'}: name the model's folder, a .safetensors file "
+            "that a page of the book has saved, or, for its sizes alone, a .json file with its configuration"
+        )
+    from glassformer.huggingface.folders import check_name
+
+    check_name(name)
+    if near := difflib.get_close_matches(name.lower(), shipped.NAMES, n=1):
+        raise ValueError(f"{_nowhere(name)}; did you mean {near[0]!r}?")
+    return "name"
+
+
+def _kind_of_folder(path: Path) -> str:
+    from glassformer.huggingface.files import CONFIG, instead
+
+    if any(path.glob(f"{STEP}*/{DESCRIPTION}")):
+        return "run"
+    if os.path.lexists(path / CONFIG):  # the file may be a link to nothing
+        return "hub"
+    if os.path.lexists(path / DESCRIPTION) or checkpoints.latest(path) is not None:
+        return "run"
+    if any((path / file).is_file() for file in BEGUN):
+        raise FileNotFoundError(
+            f"{path} is a run without a checkpoint yet: `train` writes one when it ends or is interrupted, and every "
+            "training.save_every steps"
+        )
+    raise FileNotFoundError(
+        f"{path} has neither a run's checkpoint ({STEP}…/{DESCRIPTION}) nor Hugging Face's {CONFIG}{instead(path)}"
+    )
+
+
+def load(name: Name, *, room: str = "scratch", ignore: Collection[str] = ()) -> Pretrained:
+    """Loads the model of that name or at that place, in evaluation; it may be downloaded from the hub.
 
     Args:
-        name: one of `shipped.NAMES`, a .safetensors file, a folder, or a name on the hub.
+        name: anything in the table above that has weights.
         room: "scratch" or "nn".
         ignore: keys of Hugging Face's files to leave out, as in `huggingface.load`.
 
     Raises:
         OSError: there is no such file, folder or model (FileNotFoundError), or a download failed.
-        ValueError: a file is not what it should be; the message names it.
+        ValueError: `room` is neither, or a file is not what it should be; the message names it.
         ImportError: a package is not installed.
     """
-    from glassformer.huggingface.files import CONFIG
-
-    is_folder = Path(name).is_dir()
-    own_folder = is_folder and not os.path.lexists(Path(name) / CONFIG)  # the file may be a link to nothing
-    own_file = name.endswith(model_files.ENDING) and not is_folder
-    if name in shipped.NAMES or own_file or own_folder:
-        return _ours(name, room)
-    if name.lower() in shipped.NAMES and not os.path.lexists(name):
-        raise ValueError(
-            f"{name} is neither a folder nor a model of the book; did you mean {name.lower()!r}?"
-        )
-    return _of_hugging_face(name, room, ignore)
+    checks.one_of("room", room, checkpoints.ROOMS)
+    kind = find(name)
+    if kind in ("hub", "name"):
+        return _of_hugging_face(name, room, ignore)
+    return _ours(name, kind, room)
 
 
-def stored(name: str) -> StoredModel:
+def stored(name: Name, kind: str | None = None) -> StoredModel:
     """Returns what is stored of one of our own models: a shipped one, or that of a file or of a run's last checkpoint.
+
+    `kind` is what `find` says of the name. A run that was trained without a tokenizer has none.
 
     Raises:
         FileNotFoundError: there is no such model, no such file and no such folder.
-        ValueError: it has no tokenizer, or a file is not what was written.
+        ValueError: it is Hugging Face's, or has no weights, or a file is not what was written.
     """
-    from glassformer.huggingface.files import instead
-
-    if name in shipped.NAMES:
-        return shipped.stored(name)
-    if name.endswith(model_files.ENDING) and not Path(name).is_dir():
+    kind = kind or find(name)
+    if kind == "shipped":
+        return shipped.stored(str(name))
+    if kind == "file":
         return model_files.load(name)
-    if not Path(name).is_dir():
-        raise FileNotFoundError(f"{name} is neither a folder nor one of {', '.join(shipped.NAMES)}")
-    try:
-        checkpoint = checkpoints.load(name)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error}{instead(Path(name))}") from error
-    if checkpoint.tokenizer is None:
-        raise ValueError(f"{name} has no tokenizer: it was trained without one")
-    with errors_about(f"{name}, {checkpoints.TOKENIZER}:"):
-        tokenizer = tokenizer_from_json(checkpoint.tokenizer)
+    if kind == "json":
+        raise ValueError(f"{name} is a configuration without weights: name the folder that has both")
+    if kind == "hub":
+        raise ValueError(
+            f"{name} is a folder of Hugging Face, whose tokens a page does not know: name a model of the book, the "
+            "folder of a run, or a .safetensors file that a page has saved"
+        )
+    if kind == "name":
+        raise FileNotFoundError(_nowhere(name))
+    checkpoint, tokenizer = checkpoints.load(name), None
+    if checkpoint.tokenizer is not None:
+        with errors_about(f"{name}, {checkpoints.TOKENIZER}:"):
+            tokenizer = tokenizer_from_json(checkpoint.tokenizer)
     return StoredModel(checkpoint.model_config, tokenizer, checkpoint.best)
 
 
-def _ours(name: str, room: str) -> Pretrained:
+def configuration(
+    name: Name, *, ignore: Collection[str] = (), warn: Callable[[str], object] = warnings.warn
+) -> ModelConfig:
+    """Returns the configuration of what `load` opens, of a published model, or in a .json file; downloads nothing.
+
+    A JSON file is a `ModelConfig` or a config.json of Hugging Face. `warn` is told which keys of the latter are not
+    known, and not in `ignore`.
+
+    Raises:
+        OSError: there is no such file, folder or model (FileNotFoundError), or it cannot be read.
+        ValueError: a file is not what it should be; the message names it.
+    """
+    kind = find(name)
+    if kind == "shipped":
+        return shipped.configuration(str(name))
+    if kind in ("run", "file"):
+        return stored(name, kind).config
+    if kind == "name":
+        with errors_about(f"{_nowhere(name)}:"):
+            return published(str(name)).config
+    from glassformer.huggingface import config_from_hf, unknown_keys
+    from glassformer.huggingface.files import CONFIG
+    from glassformer.huggingface.keys import ALL, said, without
+
+    path = Path(name) / CONFIG if kind == "hub" else Path(name)
+    text = text_in(path, BYTES["JSON"])
+    with errors_about(f"{path}:"):
+        given = json_object(text, "the file")
+        ours = "context_length" in given or given.keys() <= {field.name for field in fields(ModelConfig)}
+        if "model_type" not in given and ours:
+            return ModelConfig.from_json(text)
+        given = without(given, ignore)
+        unknown = unknown_keys(given)
+        config = config_from_hf(given, ignore=unknown)
+    if unknown and ALL not in ignore:
+        many = len(unknown) > 1
+        warn(
+            f"{checks.shown(str(path))}: {said(given, unknown)} {'are' if many else 'is'} not known here "
+            f"and may change what the model computes; the model is taken without {'them' if many else 'it'}"
+        )
+    return config
+
+
+def _ours(name: Name, kind: str, room: str) -> Pretrained:
     """Loads one of our models; its tokenizer does not know the special ids, which stand for no text."""
     from glassformer.train.recipe import special_ids
 
-    config, tokenizer, weights = stored(name)
+    config, tokenizer, weights = stored(name, kind)
     with errors_about(f"{name}:"):
         model = checkpoints.model_of(config, weights, room=room)
+    if tokenizer is None:
+        refuse = partial(_raise, ValueError(f"{name} {NO_TOKENIZER}"))
+        return Pretrained(model, None, refuse, refuse, 0, [])
     n = tokenizer.vocab_size
     if n > config.vocab_size:
         raise ValueError(
-            f"the tokenizer has {n} ids, but the model's vocab_size={config.vocab_size}: "
+            f"{name}: the tokenizer has {n} ids, but the model's vocab_size={config.vocab_size}: "
             "they come from different runs"
         )
     special = special_ids(config.family, n)
 
-    def decode(ids: list[int]) -> str:
-        return tokenizer.decode([i for i in ids if i < n])
+    def decode(ids: Iterable[int]) -> str:
+        return tokenizer.decode([int(i) for i in ids if i < n])
 
     stop_ids = [special["stop"]] if "stop" in special else []
-    return Pretrained(model, tokenizer.encode, decode, special.get("start", 0), stop_ids)
+    return Pretrained(model, tokenizer, tokenizer.encode, decode, special.get("start", 0), stop_ids)
 
 
-def _of_hugging_face(name: str, room: str, ignore: Collection[str]) -> Pretrained:
+def _of_hugging_face(name: Name, room: str, ignore: Collection[str]) -> Pretrained:
     from glassformer import huggingface
     from glassformer.huggingface.files import TOKENIZER
+    from glassformer.huggingface.folders import folder_of
 
-    model = huggingface.load(name, room=room, ignore=ignore)
-    tokenizer = huggingface.tokenizer(name)
-    stop_ids = huggingface.stop_ids(name, ignore=ignore)
-    start_id = huggingface.start_id(name, ignore=ignore) if model.config.family == "encoder-decoder" else 0
+    try:
+        folder = folder_of(name)
+    except (OSError, ImportError) as error:
+        raise type(error)(f"{_nowhere(name)}: {error}") from error
+    model = huggingface.load(folder, room=room, ignore=ignore)
+    stop_ids = huggingface.stop_ids(folder, ignore=ignore)
+    start_id = huggingface.start_id(folder, ignore=ignore) if model.config.family == "encoder-decoder" else 0
+    try:
+        tokenizer = huggingface.tokenizer(folder)
+    except FileNotFoundError as error:
+        refuse = partial(_raise, error)
+        return Pretrained(model, None, refuse, refuse, start_id, stop_ids)
 
     def encode(text: str) -> list[int]:
         with library_errors(f"{name}, {TOKENIZER}"):
             return tokenizer.encode(text).ids
 
-    def decode(ids: list[int]) -> str:
+    def decode(ids: Iterable[int]) -> str:
         with library_errors(f"{name}, {TOKENIZER}"):
-            return tokenizer.decode(ids)
+            return tokenizer.decode([int(i) for i in ids])
 
-    return Pretrained(model, encode, decode, start_id, stop_ids)
+    return Pretrained(model, tokenizer, encode, decode, start_id, stop_ids)
+
+
+def _raise(error: Exception, _: object) -> NoReturn:
+    raise error
+
+
+def _nowhere(name: Name) -> str:
+    return f"{name} is neither a file or folder here nor one of {', '.join(shipped.NAMES)}"

@@ -89,7 +89,7 @@ def load(
     """
     checks.one_of("room", room, DTYPES)
     checks.one_of("dtype", dtype, DTYPES[room])
-    folder = _folder(path_or_name)
+    folder = folder_of(path_or_name)
     given = without(read_json(folder / CONFIG), ignore) if os.path.lexists(folder / CONFIG) else None
     if given is not None and given.get("model_type") is None:
         raise ValueError(f"{folder / CONFIG}: {type_is_missing(given, tuple(FORMATS))}")
@@ -179,7 +179,7 @@ def tokenizer(path_or_name: str | os.PathLike) -> Any:
         ImportError: the package tokenizers is not installed; or a name was given, and huggingface_hub is not
         installed.
     """
-    folder = _folder(path_or_name)
+    folder = folder_of(path_or_name)
     path = folder / TOKENIZER
     if not os.path.lexists(path):
         others = [each.name for each in folder.iterdir() if each.name.lower() in OTHER_TOKENIZERS]
@@ -200,7 +200,7 @@ def stop_ids(path_or_name: str | os.PathLike, *, ignore: Collection[str] = ()) -
         ValueError: a file is not JSON, `eos_token_id` is neither an id nor a list of ids, or generation_config.json
         asks for something that `generate` does not do.
     """
-    path, given, vocab_size = _of_generation(_folder(path_or_name), ignore)
+    path, given, vocab_size = _of_generation(folder_of(path_or_name), ignore)
     with _said_of(path):
         return [i for i in _ids(given, "eos_token_id") if 0 <= i < vocab_size]
 
@@ -216,7 +216,7 @@ def start_id(path_or_name: str | os.PathLike, *, ignore: Collection[str] = ()) -
         ValueError: a file is not JSON; neither field exists; or its value is not a single id of the
         vocabulary.
     """
-    path, given, vocab_size = _of_generation(_folder(path_or_name), ignore)
+    path, given, vocab_size = _of_generation(folder_of(path_or_name), ignore)
     with _said_of(path):
         for field in ("decoder_start_token_id", "bos_token_id"):
             if ids := _ids(given, field):
@@ -269,12 +269,13 @@ def _said_of(path: Path) -> Iterator[None]:
         raise ValueError(checks.shown(said, PARAGRAPH)) from error
 
 
-def _folder(path_or_name: str | os.PathLike) -> Path:
-    """Returns the folder of that path, or the one to which the hub's files of that name are downloaded."""
-    path = Path(path_or_name)
-    if path.is_dir():
-        return path
-    name = str(path_or_name)
+def check_name(path_or_name: str | os.PathLike) -> None:
+    """Checks that what is no folder here may be a name on the hub.
+
+    Raises:
+        FileNotFoundError: it is a file, or a path or an address rather than such a name. The message says which.
+    """
+    path, name = Path(path_or_name), str(path_or_name)
     if path.is_file():
         what = seems(path)
         raise FileNotFoundError(
@@ -292,6 +293,20 @@ def _folder(path_or_name: str | os.PathLike) -> Path:
         near = difflib.get_close_matches(path.name, sorted(each.name for each in path.parent.iterdir()), n=1)
         hint = f"; did you mean {path.parent.name}/{near[0]}?" if near else ""
         raise FileNotFoundError(f"path_or_name={name!r}: the folder {path.parent} has no {path.name}{hint}")
+
+
+def folder_of(path_or_name: str | os.PathLike) -> Path:
+    """Returns the folder of that path, or the one to which the hub's files of that name are downloaded.
+
+    Raises:
+        OSError: there is no such folder (FileNotFoundError), or the download failed.
+        ImportError: a name was given, and huggingface_hub is not installed.
+    """
+    path = Path(path_or_name)
+    if path.is_dir():
+        return path
+    check_name(path_or_name)
+    name = str(path_or_name)
     try:
         from huggingface_hub import snapshot_download
     except ImportError:

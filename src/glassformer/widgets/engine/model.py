@@ -12,7 +12,7 @@ from traitlets import Dict, TraitError, Unicode, default, validate
 
 from glassformer.checkpoints import checksum_of, model_of
 from glassformer.config import ModelConfig
-from glassformer.pretrained import stored
+from glassformer.pretrained import NO_TOKENIZER, stored
 from glassformer.scratch import Transformer
 from glassformer.text import CharTokenizer
 from glassformer.widgets.kit.view import FileView
@@ -84,13 +84,15 @@ class Source(NamedTuple):
 
 
 def source_of(name: str) -> Source:
-    """Loads a shipped model by its name, a model file, or the last checkpoint in a folder.
+    """Loads one of our own models as `pretrained.stored` finds it.
 
     Raises:
         ValueError: the page cannot run it (the message says why), or a file is not what was written.
         FileNotFoundError: there is no such model, no such file and no such folder.
     """
     config, tokenizer, arrays = stored(name)
+    if tokenizer is None:
+        raise ValueError(f"{name} {NO_TOKENIZER}")
     if any(array.dtype == np.float64 for array in arrays.values()):
         arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     if why := refusal(json.loads(config.to_json())):
