@@ -478,17 +478,6 @@ def test_a_terminal_gets_no_control_characters_and_a_pipe_gets_the_text(tmp_path
     assert all(letter.isprintable() or letter in "\n\t" for letter in shown)
 
 
-def test_a_folder_that_is_named_like_a_file(tmp_path):
-    """The ending of its name says nothing about what is in it."""
-    folder = tmp_path / "gpt.safetensors"
-    folder.mkdir()
-    config = published("teaching-736").config
-    (folder / "config.json").write_text(config.to_json(), encoding="utf-8")
-    for command in ("params", "trace"):
-        output, status = run(command, folder)
-        assert (status, "736" in output or "logits" in output) == (0, True), output
-
-
 def test_the_module_runs_and_says_what_it_can_do():
     finished = subprocess.run([sys.executable, "-m", "glassformer"], capture_output=True, text=True)
     assert finished.stdout.startswith("Usage: python -m glassformer [OPTIONS] COMMAND")

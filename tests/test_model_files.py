@@ -12,8 +12,6 @@ from typer.testing import CliRunner
 
 from glassformer import model_files, onepage, scratch, widgets
 from glassformer.cli import app
-from glassformer.generate import generate
-from glassformer.text import CharTokenizer
 from glassformer.widgets.engine.model import refusal, source_of
 
 IDS = np.array([3, 1, 4, 1, 5, 9, 2, 6])
@@ -23,28 +21,6 @@ def run(*arguments):
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.output, result.exit_code
-
-
-@pytest.mark.parametrize("room", ["scratch", "nn"])
-def test_generate_writes_with_it(tmp_path, room):
-    model, tokenizer = small(), CharTokenizer(CHARACTERS)
-    path = in_a_file(tmp_path, model)
-    options = ("--prompt", "a horse", "--n-new", 12, "--temperature", 0, "--room", room)
-    output, status = run("generate", path, *options)
-    assert status == 0, output
-    [ids] = generate(model, tokenizer.encode("a horse"), 12, temperature=0)
-    assert output == tokenizer.decode(ids) + "\n"
-
-
-def test_params_and_trace_describe_it(tmp_path):
-    model = small()
-    path = in_a_file(tmp_path, model)
-    output, status = run("params", path)
-    assert status == 0
-    assert f"{model.config.parameter_count().total:,}" in output
-    output, status = run("trace", path, "--length", 3)
-    assert status == 0
-    assert "(1, 2, 3, 3)" in output  # attention weights
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

@@ -169,6 +169,7 @@ def test_one_set_of_messages(tmp_path, monkeypatch):
     shutil.rmtree(checkpoints.latest("begun"))
     shutil.copytree("begun", "by-hand")
     Path("by-hand", "recipe.toml").unlink()  # of a `Trainer` without the command
+    Path("begun", "log.jsonl").unlink()  # interrupted before the first step
     neither = "has neither a run's checkpoint (step-…/training.json) nor Hugging Face's config.json"
     no_model = "is neither a file or folder here nor one of shakespeare, words, masked, dates"
     for name, said in {
@@ -209,11 +210,20 @@ def test_one_set_of_messages(tmp_path, monkeypatch):
         pretrained.load("dates", room="jax")
 
 
-def test_a_name_that_the_hub_does_not_have_is_told_with_those_of_the_book(monkeypatch):
-    def refuse(name, **_):
-        raise OSError(f"404: {name}")
+def test_a_name_on_the_hub_is_asked_for_once_and_one_that_is_not_there_is_told_with_those_of_the_book(
+    places, monkeypatch
+):
+    asked = []
 
-    monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
+    def download(name, **_):
+        asked.append(name)
+        if name == "nobody":
+            raise OSError(f"404: {name}")
+        return places["hub"]
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    assert pretrained.load("openai-community/gpt2").config == pretrained.configuration(places["hub"])
+    assert asked == ["openai-community/gpt2"]
     output, status = run("generate", "nobody")
     assert (status, "nor one of shakespeare, words, masked, dates: " in output, "404: nobody" in output) == (
         2, True, True,
@@ -228,4 +238,5 @@ def test_keys_that_are_not_known_are_warned_of(tmp_path):
         pretrained.configuration(folder)
     with pytest.raises(ValueError, match="odd"):
         pretrained.load(folder)
-    assert pretrained.load(folder, ignore=["odd"]).config == pretrained.configuration(folder, ignore=["odd"])
+    left_out = pretrained.configuration(folder, ignore=["odd"], warn=pytest.fail)
+    assert pretrained.load(folder, ignore=["odd"]).config == left_out

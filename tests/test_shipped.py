@@ -312,7 +312,7 @@ def test_damaged_files_are_refused_by_name(damaged, file):
         with pytest.raises(
             ValueError, match=f"{file} (does not contain what was written|is not JSON|is empty)"
         ):
-            load("dates")
+            shipped.configuration("dates") if file in (shipped.CONFIG, shipped.CARD) else load("dates")
     path.unlink()
     with pytest.raises(FileNotFoundError, match=f"{file} is missing"):
         load("dates")

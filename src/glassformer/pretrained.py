@@ -252,7 +252,7 @@ def _of_hugging_face(name: Name, room: str, ignore: Collection[str]) -> Pretrain
 
     def decode(ids: Iterable[int]) -> str:
         with library_errors(f"{name}, {TOKENIZER}"):
-            return tokenizer.decode([int(i) for i in ids])
+            return tokenizer.decode(list(ids))
 
     return Pretrained(model, tokenizer, encode, decode, start_id, stop_ids)
 
