@@ -114,7 +114,16 @@ VIEWS = {
 }
 
 
+@pytest.fixture
+def calm(page):
+    """Nothing moves by itself: a writer that plays asks for its model before the file can be refused."""
+    page.emulate_media(reduced_motion="reduce")
+    yield
+    page.emulate_media(reduced_motion="no-preference")
+
+
 @pytest.mark.parametrize("make", VIEWS.values(), ids=VIEWS)
+@pytest.mark.usefixtures("calm")
 def test_every_view_keeps_the_text_marks_the_unknown_and_answers(mount, make):
     view = mount(make())
     view.refuse()

@@ -130,11 +130,18 @@ def attention_shapes(q: Shape, k: Shape, v: Shape) -> None:
     raise ValueError(f"{shapes}: there is no key to attend to")
 
 
-def attention(q: Any, k: Any, v: Any, mask: Any, score_bias: Any) -> None:
-    """Checks that queries can attend to these keys and values, with the mask and score bias if given."""
+def attention(q: Any, k: Any, v: Any, mask: Any, score_bias: Any, *, sharing: int = 1) -> None:
+    """Checks that queries can attend to these keys and values, with the mask and score bias if given.
+
+    Each head of keys and values serves as many heads of queries as `sharing` says.
+    """
     for name, array in (("q", q), ("k", k), ("v", v)):
         floats(name, array)
-    attention_shapes(q.shape, k.shape, v.shape)
+    if sharing == 1:
+        attention_shapes(q.shape, k.shape, v.shape)
+    else:
+        shapes = [(*one.shape[:-3], one.shape[-3] * sharing, *one.shape[-2:]) for one in (k, v)]
+        attention_shapes(q.shape, *shapes)
     scores = (*q.shape[:-1], k.shape[-2])
     score_bias_fits(score_bias, scores)
     if mask is not None:

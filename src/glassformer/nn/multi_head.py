@@ -120,13 +120,19 @@ class MultiHeadAttention(nn.Module):
         else:
             k, v = self._of_memory(memory, cache)
             own_score_bias = None
-        sharing = self.n_heads // self.n_kv_heads
-        k = repeat_heads(k, sharing)  # (..., H, S, K)
-        v = repeat_heads(v, sharing)
+        # In one kernel; but step by step if a trace is open, because it needs the
+        # weights, or if something changes the scores
+        in_steps = tracing() or self.scores is not None
+        if in_steps:
+            sharing = self.n_heads // self.n_kv_heads
+            k = repeat_heads(k, sharing)  # (..., H, S, K)
+            v = repeat_heads(v, sharing)
         see(q=q, k=k, v=v)
 
         # Score, mask, and mix
-        mask, score_bias = self._in_window(mask, score_bias, q, k)
+        mask, score_bias = self._in_window(
+            mask, score_bias, q.shape[-2], k.shape[-2]
+        )
         checks.score_bias_fits(score_bias, (*q.shape[:-1], k.shape[-2]))
         options: dict[str, Any] = {
             "mask": mask,
@@ -134,15 +140,11 @@ class MultiHeadAttention(nn.Module):
             "score_bias": plus(score_bias, own_score_bias),
             "scale": self.scale,
         }
-        # In one kernel; but step by step if a trace is open, because it needs the
-        # weights, or if something changes the scores
-        attend = (
-            scaled_dot_product_attention
-            if tracing() or self.scores is not None
-            else _attend_in_one_piece
-        )
         if self.scores is not None:
             options["change"] = partial(self.scores, position_ids=position_ids)
+        attend = (
+            scaled_dot_product_attention if in_steps else _attend_in_one_piece
+        )
         mixed, _ = attend(q, k, v, **options)
 
         # Merge
@@ -177,20 +179,19 @@ class MultiHeadAttention(nn.Module):
         self,
         mask: Bool[Tensor, "..."] | None,
         score_bias: Float[Tensor, "..."] | None,
-        q: Float[Tensor, "*B T K"],
-        k: Float[Tensor, "*B S K"],
+        n_queries: int,
+        n_keys: int,
     ) -> tuple[Tensor | None, Tensor | None]:
         """Hides what is beyond the window, if there is one, and leaves out keys that a cache has dropped."""
         if self.window is None:
             return mask, score_bias
-        n_queries, n_keys = q.shape[-2], k.shape[-2]
         if mask is not None:
             mask = mask[..., -n_keys:]
         if score_bias is not None:
             score_bias = score_bias[..., -n_keys:]
         if n_keys > self.window:
             seen = window_mask(n_queries, n_keys, window=self.window)
-            seen = seen.to(q.device)
+            seen = seen.to(self.W_q.weight.device)
             mask = seen if mask is None else mask & seen
         return mask, score_bias
 
@@ -254,24 +255,39 @@ class MultiHeadAttention(nn.Module):
 
 
 def _attend_in_one_piece(
-    q: Float[Tensor, "*B T K"],
-    k: Float[Tensor, "*B S K"],
-    v: Float[Tensor, "*B S K"],
+    q: Float[Tensor, "*B H T K"],
+    k: Float[Tensor, "*B G S K"],
+    v: Float[Tensor, "*B G S K"],
     *,
     mask: Bool[Tensor, "..."] | None,
     causal: bool,
     score_bias: Float[Tensor, "..."] | None,
     scale: float | None,
-) -> tuple[Float[Tensor, "*B T K"], None]:
-    """Computes the same with torch's own kernel, which never stores the weights, so it cannot return them."""
-    checks.attention(q, k, v, mask, score_bias)
-    if causal and q.shape[-2] > 1:
-        past = causal_mask(q.shape[-2], k.shape[-2]).to(q.device)
+) -> tuple[Float[Tensor, "*B H T K"], None]:
+    """Computes the same with torch's own kernel, which never stores the weights, so it cannot return them.
+
+    The kernel shares keys and values among query heads by itself. It also has a
+    causal mask of its own, which is faster than a given one; but that mask
+    aligns the first query with the first key, so it serves only where there is
+    a query for every key.
+    """
+    sharing = q.shape[-3] // k.shape[-3]
+    checks.attention(q, k, v, mask, score_bias, sharing=sharing)
+    n_queries, n_keys = q.shape[-2], k.shape[-2]
+    alone = mask is None and score_bias is None and n_queries == n_keys
+    if causal and n_queries > 1 and not alone:
+        past = causal_mask(n_queries, n_keys).to(q.device)
         mask = past if mask is None else mask & past
     if score_bias is not None:
         bias = score_bias.to(q.dtype)
         mask = bias if mask is None else torch.where(mask, bias, -torch.inf)
     mixed = functional.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, scale=scale
+        q,
+        k,
+        v,
+        attn_mask=mask,
+        is_causal=causal and alone,
+        scale=scale,
+        enable_gqa=sharing > 1,
     )
     return mixed, None

@@ -178,7 +178,9 @@ class MultiHeadAttention(Layer):
         see(q=q, k=k, v=v)
 
         # Score, mask, and mix
-        mask, score_bias = self._in_window(mask, score_bias, q, k)
+        mask, score_bias = self._in_window(
+            mask, score_bias, q.shape[-2], k.shape[-2]
+        )
         checks.score_bias_fits(score_bias, (*q.shape[:-1], k.shape[-2]))
         mixed, weights = scaled_dot_product_attention(
             q,
@@ -287,13 +289,12 @@ class MultiHeadAttention(Layer):
         self,
         mask: Bool[np.ndarray, "..."] | None,
         score_bias: Float[np.ndarray, "..."] | None,
-        q: Float[np.ndarray, "*B T K"],
-        k: Float[np.ndarray, "*B S K"],
+        n_queries: int,
+        n_keys: int,
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Hides what is beyond the window, if there is one, and leaves out keys that a cache has dropped."""
         if self.window is None:
             return mask, score_bias
-        n_queries, n_keys = q.shape[-2], k.shape[-2]
         if mask is not None:
             mask = mask[..., -n_keys:]
         if score_bias is not None:
