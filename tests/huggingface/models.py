@@ -3,6 +3,7 @@
 The models are small versions of published ones. Every choice that `huggingface` translates occurs in at least one.
 """
 
+import sys
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -11,11 +12,6 @@ import pytest
 import torch
 import transformers
 from transformers import modeling_rope_utils
-from transformers.models.llama import modeling_llama
-from transformers.models.mistral import modeling_mistral
-from transformers.models.qwen2 import modeling_qwen2
-from transformers.models.qwen3 import modeling_qwen3
-from transformers.models.t5 import modeling_t5
 
 VOCABULARY, CONTEXT = 41, 160
 IDS = {"vocab_size": VOCABULARY, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
@@ -197,15 +193,14 @@ def all_in_double():
     Only the type of the numbers changes. A model must also be built in this context, for its frequencies.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for module in (
-            modeling_rope_utils,
-            modeling_llama,
-            modeling_mistral,
-            modeling_qwen2,
-            modeling_qwen3,
-            modeling_t5,
-        ):
-            patch.setattr(module, "torch", _DoubleTorch())
+        models = [
+            module
+            for name, module in sys.modules.items()
+            if ".modeling_" in name and "transformers.models" in name
+        ]
+        for module in (modeling_rope_utils, *models):
+            if getattr(module, "torch", None) is torch:
+                patch.setattr(module, "torch", _DoubleTorch())
         patch.setattr(torch.Tensor, "float", torch.Tensor.double)
         yield
 
