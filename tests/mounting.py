@@ -123,21 +123,22 @@ SETTLED = """async ([awaited, patience]) => {
   for (let calm = 0; calm < 2; ) {
     await new Promise(requestAnimationFrame);
     const busy = document.querySelector(awaited);
-    calm = busy ? 0 : calm + 1;
-    if (busy && performance.now() > until) return busy.closest(".gf-widget").innerText;
+    calm = busy || !(%s)() ? 0 : calm + 1;
+    if (calm === 0 && performance.now() > until) return busy?.closest(".gf-widget").innerText ?? document.URL;
   }
   return null;
 }"""
 
 
-def settle(page: Page, *, told: bool = False) -> None:
+def settle(page: Page, *, told: bool = False, arrived: str = "() => true") -> None:
     """Waits until all views on a page have drawn what was requested and, with `told`, have also announced it.
 
-    A view marks its drawing as busy while it loads or computes, and its line of text until the pointer rests.
+    A view marks its drawing as busy while it loads or computes, and its line of text until the pointer rests. `arrived`
+    says, as a function of the page, whether all else that is awaited is there.
     """
     awaited = "[aria-busy]" if told else ".gf-drawing[aria-busy]"
-    if busy := page.evaluate(SETTLED, [awaited, 1000 * PATIENCE]):
-        pytest.fail(f"after {PATIENCE} seconds this view is still busy:\n{busy}")
+    if busy := page.evaluate(SETTLED % arrived, [awaited, 1000 * PATIENCE]):
+        pytest.fail(f"after {PATIENCE} seconds this is still busy:\n{busy}")
 
 
 @dataclass

@@ -13,13 +13,14 @@ from mounting import settle
 from playwright.sync_api import Page
 from serving import Quiet
 
-# Views are drawn as soon as they are no more than a screen away, and what slides has arrived.
+# Fonts are there, views are drawn as soon as they are no more than a screen away, and what slides has arrived.
 ARRIVED = """() => {
   const isNear = (host) => {
     const { top, bottom } = host.getBoundingClientRect();
     return host.checkVisibility() && top < 2 * innerHeight && bottom > -innerHeight;
   };
   return (
+    document.fonts.status === "loaded" &&
     ![...document.querySelectorAll(".widget-host[data-state=waiting]")].some(isNear) &&
     document.getAnimations().every((each) => !Number.isFinite(each.effect.getComputedTiming().endTime))
   );
@@ -74,14 +75,11 @@ class Visit:
 
     def settle(self):
         """Waits for fonts, for sliding elements, and until nearby views have drawn everything that was requested."""
-        self.page.evaluate("() => document.fonts.ready.then(() => null)")
-        self.page.wait_for_function(ARRIVED)
-        settle(self.page)
+        settle(self.page, arrived=ARRIVED)
 
     def rest(self):
         """Waits until the views have also announced everything, as they do when the pointer comes to rest."""
-        self.settle()
-        settle(self.page, told=True)
+        settle(self.page, told=True, arrived=ARRIVED)
 
     def open_everything(self):
         """Opens all folds and scrolls past every widget, as readers do."""
