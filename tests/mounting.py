@@ -30,7 +30,8 @@ h1 { position: absolute; top: 0; margin: 0; clip-path: inset(50%) }
 </style>
 </head><body><main><h1>A widget</h1></main></body></html>"""
 
-MOUNT = """async ([state, modules]) => {
+MOUNT = """async (sent) => {
+  const [state, modules] = JSON.parse(sent);
   const url = URL.createObjectURL(new Blob([state._esm], { type: "text/javascript" }));
   const { default: widget } = await import(url);
   const listeners = {};
@@ -52,8 +53,9 @@ MOUNT = """async ([state, modules]) => {
     async send(message) {
       window.asked = (window.asked ?? 0) + 1;
       const text = atob(await window.fileOf(message.ask, state._digest));
-      const file = new DataView(Uint8Array.from(text, (character) => character.charCodeAt(0)).buffer);
-      for (const act of listeners["msg:custom"] ?? []) act({ answer: message.ask }, [file]);
+      const bytes = new Uint8Array(text.length);
+      for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+      for (const act of listeners["msg:custom"] ?? []) act({ answer: message.ask }, [new DataView(bytes.buffer)]);
     },
     listening: () => Object.values(listeners).reduce((n, acts) => n + acts.size, 0),
   };
@@ -334,11 +336,11 @@ def mount(page):
     def mount(widget: object, *, width: int = 900) -> Mounted:
         page.set_viewport_size({"width": width, "height": 900})
         state = {k: v for k, v in widget.get_state().items() if k != "layout"}
-        json.dumps(state)  # a stored notebook must be able to hold it
         if isinstance(widget, FileView):
             VIEWS[getattr(widget, "_digest", None)] = widget
         modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
-        return Mounted(page, widget, page.evaluate(MOUNT, [state, modules]))
+        sent = json.dumps([state, modules])  # as text, of which Playwright examines no entry; a notebook stores it so
+        return Mounted(page, widget, page.evaluate(MOUNT, sent))
 
     return mount
 

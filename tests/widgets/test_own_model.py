@@ -1,6 +1,7 @@
 """Tests that every view of the book's decoder takes a model of the reader's own, and gives the book's model back."""
 
 import base64
+import json
 import re
 from pathlib import Path
 
@@ -352,7 +353,7 @@ def site(browser):
 
     def visit(tab, path):
         tab.goto(f"https://book.test/{path}")
-        tab.evaluate(MOUNT, [state, modules])
+        tab.evaluate(MOUNT, json.dumps([state, modules]))
         own = tab.locator("details.gf-own")
         own.locator("summary").click()
         return own
