@@ -119,14 +119,15 @@ REFUSE = """(i) => {
 }"""
 
 # Waits for two successive frames in which nothing is pending: the first draws a result that has just arrived, and the
-# second redraws whatever has changed its size because of it.
+# second redraws whatever has changed its size because of it. While something is pending, no frame is asked for: to draw
+# them takes longer than most of what is awaited.
 SETTLED = """async ([awaited, patience]) => {
   const until = performance.now() + patience;
   for (let calm = 0; calm < 2; ) {
-    await new Promise(requestAnimationFrame);
+    await new Promise((go) => (calm < 0 ? setTimeout(go, 10) : requestAnimationFrame(go)));
     const busy = document.querySelector(awaited);
-    calm = busy || !(%s)() ? 0 : calm + 1;
-    if (calm === 0 && performance.now() > until) return busy?.closest(".gf-widget").innerText ?? document.URL;
+    calm = busy || !(%s)() ? -1 : calm + 1;
+    if (calm < 0 && performance.now() > until) return busy?.closest(".gf-widget").innerText ?? document.URL;
   }
   return null;
 }"""
