@@ -340,7 +340,9 @@ def mount(page):
         if isinstance(widget, FileView):
             VIEWS[getattr(widget, "_digest", None)] = widget
         modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
-        sent = json.dumps([state, modules])  # as text, of which Playwright examines no entry; a notebook stores it so
+        sent = json.dumps(
+            [state, modules]
+        )  # as a notebook stores it; of a text, Playwright examines no entry
         return Mounted(page, widget, page.evaluate(MOUNT, sent))
 
     return mount
