@@ -340,9 +340,7 @@ def mount(page):
         if isinstance(widget, FileView):
             VIEWS[getattr(widget, "_digest", None)] = widget
         modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
-        sent = json.dumps(
-            [state, modules]
-        )  # as a notebook stores it; of a text, Playwright examines no entry
+        sent = json.dumps([state, modules])  # as in a notebook; of a text, Playwright examines no entry
         return Mounted(page, widget, page.evaluate(MOUNT, sent))
 
     return mount
