@@ -1,6 +1,7 @@
 """Tests every page of the site: complete, silent, self-contained, accessible, and readable on a phone."""
 
 import collections
+import functools
 import gzip
 import io
 import itertools
@@ -37,6 +38,24 @@ def pages():
 
 
 PAGES = pages()
+CHAPTERS, PRACTICES = (
+    [path for path in PAGES if re.match(folder, path)] for folder in (r"notebooks/\d", "notebooks/exercises/")
+)
+# Every run examines a page of each kind, and every week all are examined.
+KINDS = {
+    "notebooks/index",
+    "notebooks/09-loss-and-the-way-back",
+    "notebooks/exercises/03-practice",
+    "book/notation",
+    "search",
+}
+
+
+def of_each_kind(paths):
+    return [
+        pytest.param(path, marks=[] if path.removesuffix(".html") in KINDS else pytest.mark.weekly)
+        for path in paths
+    ]
 
 
 # What is wider than its box: cut off, or to be scrolled without a shadow to say so. (A field scrolls as one types.)
@@ -86,7 +105,10 @@ class Read:
     views: dict[str, int]
 
 
-@pytest.fixture(scope="module", params=PAGES)
+@pytest.fixture(
+    scope="module",
+    params=[*(path for path in PAGES if path not in PRACTICES), *of_each_kind(PRACTICES)],
+)
 def read(opened, request):
     """Reads a page to its end on a screen."""
     path = request.param
@@ -109,23 +131,7 @@ def read(opened, request):
     return Read(path, asked, near, arrived.elsewhere(), arrived.complaints, views)
 
 
-# Every run examines a page of each kind, and every week all are examined.
-KINDS = {
-    "notebooks/index",
-    "notebooks/09-loss-and-the-way-back",
-    "notebooks/exercises/03-practice",
-    "book/notation",
-    "search",
-}
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(page, marks=[] if page.removesuffix(".html") in KINDS else pytest.mark.weekly)
-        for page in PAGES
-    ],
-)
+@pytest.fixture(scope="module", params=of_each_kind(PAGES))
 def examined(opened, request):
     """Opens a page on a phone, and checks it with axe there and on a screen, in light and dark mode.
 
@@ -183,11 +189,11 @@ BUDGETS = {
     "notebooks/10-training.html": (268, 70),
     "search.html": (275, 64),  # the index of all words
 }
-OTHERS, PRACTICES = (260, 64), (550, 40)
+OTHERS, WITH_AN_EDITOR = (260, 64), (550, 40)
 
 
 def test_a_first_visit_is_light(read, doors, site):
-    others = PRACTICES if "/exercises/" in read.path else OTHERS
+    others = WITH_AN_EDITOR if read.path in PRACTICES else OTHERS
     kilobytes, requests = BUDGETS.get(read.path, others)
     early = {url for url in read.asked if "/models/" in url}  # fetched ahead, after everything else
     files = {url: site / unquote(urlsplit(url).path).lstrip("/") for url in read.asked - early}
@@ -199,10 +205,8 @@ def test_a_first_visit_is_light(read, doors, site):
     assert {url.rpartition("/")[2] for url in early} <= {f"{model}.bin" for model in read.near}
 
 
-# Chapters, which have views, are opened from disk in test_widgets.py; one practice notebook is as another.
-@pytest.mark.parametrize(
-    "path", [path for path in PAGES if not re.match(r"notebooks/(\d|.*/0[1-9]|.*/1)", path)]
-)
+# Chapters, which have views, are opened from disk in test_widgets.py.
+@pytest.mark.parametrize("path", of_each_kind(path for path in PAGES if path not in CHAPTERS))
 def test_from_disk_too_it_asks_for_nothing_from_elsewhere(visit, path):
     arrived = visit(path, door="file")
     assert arrived.elsewhere() == []
@@ -426,9 +430,15 @@ def test_the_keyboard_comes_first_to_a_link_past_the_navigation(visit):
 
 @pytest.fixture(scope="module")
 def documents(site):
-    """Returns every page, parsed. (The theme leaves templates in _static, which are not pages.)"""
-    paths = (path for path in site.rglob("*.html") if "_static" not in path.parts)
-    return {path: BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser") for path in paths}
+    """Returns every page, parsed but for the colours of code, a third of all elements.
+
+    The theme leaves templates in _static, which are not pages.
+    """
+    texts = {p: p.read_text(encoding="utf-8") for p in site.rglob("*.html") if "_static" not in p.parts}
+    plain = functools.partial(
+        re.sub, r"<pre>.*?</pre>", lambda code: re.sub("</?span[^>]*>", "", code[0]), flags=re.S
+    )
+    return {path: BeautifulSoup(plain(string=text), "html.parser") for path, text in texts.items()}
 
 
 def test_formulas_are_set_in_the_page_once_and_in_characters_of_their_font(documents):
