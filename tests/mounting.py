@@ -31,7 +31,7 @@ h1 { position: absolute; top: 0; margin: 0; clip-path: inset(50%) }
 </head><body><main><h1>A widget</h1></main></body></html>"""
 
 MOUNT = """async (sent) => {
-  const [state, modules] = JSON.parse(sent);
+  const [state, modules] = JSON.parse(sent); // of a text, Playwright examines no entry
   const url = URL.createObjectURL(new Blob([state._esm], { type: "text/javascript" }));
   const { default: widget } = await import(url);
   const listeners = {};
@@ -119,8 +119,7 @@ REFUSE = """(i) => {
 }"""
 
 # Waits for two successive frames in which nothing is pending: the first draws a result that has just arrived, and the
-# second redraws whatever has changed its size because of it. While something is pending, no frame is asked for: to draw
-# them takes longer than most of what is awaited.
+# second redraws whatever has changed its size because of it. Until then no frame is asked for, as each costs time.
 SETTLED = """async ([awaited, patience]) => {
   const until = performance.now() + patience;
   for (let calm = 0; calm < 2; ) {
@@ -137,7 +136,7 @@ def settle(page: Page, *, told: bool = False, arrived: str = "() => true") -> No
     """Waits until all views on a page have drawn what was requested and, with `told`, have also announced it.
 
     A view marks its drawing as busy while it loads or computes, and its line of text until the pointer rests. `arrived`
-    says, as a function of the page, whether all else that is awaited is there.
+    is a function of the page: whether all else is there.
     """
     awaited = "[aria-busy]" if told else ".gf-drawing[aria-busy]"
     if busy := page.evaluate(SETTLED % arrived, [awaited, 1000 * PATIENCE]):
@@ -340,8 +339,7 @@ def mount(page):
         if isinstance(widget, FileView):
             VIEWS[getattr(widget, "_digest", None)] = widget
         modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
-        sent = json.dumps([state, modules])  # as in a notebook; of a text, Playwright examines no entry
-        return Mounted(page, widget, page.evaluate(MOUNT, sent))
+        return Mounted(page, widget, page.evaluate(MOUNT, json.dumps([state, modules])))
 
     return mount
 

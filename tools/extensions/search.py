@@ -6,8 +6,8 @@ page of its own with the name ``page#section``, and book/site/search.js turns th
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
+from functools import cache
 from html import escape
 from typing import Any
 
@@ -51,14 +51,11 @@ class SectionsIndexed(StandaloneHTMLBuilder):
     """Sphinx's builder of sites, with that index."""
 
     def prepare_writing(self, docnames: set[str]) -> None:
-        """Prepares as Sphinx does, but with an empty index, because tools/book.py writes all pages every time.
-
-        The stems of all words are remembered, and not only those of one section.
-        """
+        """Prepares as Sphinx does, but with an empty index, because tools/book.py writes all pages every time."""
         super().prepare_writing(docnames)
         if self.indexer is not None:
             self.indexer = SectionIndex(self.env, self.indexer.lang.lang, self.config.html_search_options, "")
-            self.indexer.lang.stem = functools.cache(self.indexer.lang.stem)
+            self.indexer.lang.stem = cache(self.indexer.lang.stem)  # for all sections
             self.indexer.prune([])
 
 
