@@ -193,11 +193,7 @@ def all_in_double():
     Only the type of the numbers changes. A model must also be built in this context, for its frequencies.
     """
     with pytest.MonkeyPatch.context() as patch:
-        models = [
-            module
-            for name, module in sys.modules.items()
-            if ".modeling_" in name and "transformers.models" in name
-        ]
+        models = [module for name, module in sys.modules.items() if "transformers.models" in name]
         for module in (modeling_rope_utils, *models):
             if getattr(module, "torch", None) is torch:
                 patch.setattr(module, "torch", _DoubleTorch())
