@@ -414,10 +414,6 @@ class ModelConfig:
         norm = self.layer(0).norm.parameters()
         one_stack, crossing = self.layers(self.n_layers), self.layers(n_crossing)
         layers = {kind: (layer, n + crossing[kind][1]) for kind, (layer, n) in one_stack.items()}
-
-        attentions = {kind: (layer.attention, n) for kind, (layer, n) in layers.items()}
-        feedforwards = {kind: (layer.feedforward, n) for kind, (layer, n) in layers.items()}
-
         parts = [part("token embedding", 1, Counter(VD=1))]
         match self.positions:
             case "learned":
@@ -431,11 +427,10 @@ class ModelConfig:
             parts.append(part("segments", 1, Counter(D=self.n_segments)))
         if self.embedding_norm:
             parts.append(part("embedding norm", n_stacks, norm))
-        parts += of_layers("attention", attentions, D, sizes)
+        parts += of_layers("attention", "attention", layers, D, sizes)
         if two_stacks:
-            crossing_too = {kind: (layer.attention, n) for kind, (layer, n) in crossing.items()}
-            parts += of_layers("cross-attention", crossing_too, D, sizes)
-        parts += of_layers("feed-forward", feedforwards, D, sizes)
+            parts += of_layers("cross-attention", "attention", crossing, D, sizes)
+        parts += of_layers("feed-forward", "feedforward", layers, D, sizes)
         n_norms = sum(2 * layer.residual.n_norms * n for layer, n in layers.values())
         n_norms += sum(layer.residual.n_norms * n for layer, n in crossing.values())
         parts.append(part("norms", n_norms, norm))
@@ -451,12 +446,13 @@ class ModelConfig:
             attention, feedforward = layer.attention.parameters(D), layer.feedforward.parameters(D)
             norms = Counter({letters: n * layer.residual.n_norms for letters, n in norm.items()})
             which = "" if self.kinds is None else f"{kind} "
-            block = attention + feedforward + norms + norms
-            blocks[f"{which}{'encoder' if two_stacks else self.family}"] = block
+            found = {
+                f"{which}{'encoder' if two_stacks else self.family}": attention + feedforward + norms + norms
+            }
             if two_stacks:
-                blocks[f"{which}decoder"] = block + attention + norms
-            for name in [name for name in blocks if name not in own_sizes]:
-                own_sizes[name] = sizes | layer.attention.sizes | layer.feedforward.sizes
+                found[f"{which}decoder"] = found[f"{which}encoder"] + attention + norms
+            blocks |= found
+            own_sizes |= dict.fromkeys(found, sizes | layer.attention.sizes | layer.feedforward.sizes)
         return ParameterCount(sizes, tuple(parts), blocks, own_sizes)
 
     def _head(self, norm: Counter[str]) -> Counter[str]:

@@ -137,17 +137,18 @@ def _without_f(formula: Counter[str], sizes: Mapping[str, int]) -> Counter[str]:
 
 
 def of_layers(
-    name: str, parts: Mapping[str, tuple[Any, int]], d_model: int, sizes: Mapping[str, int]
+    name: str, place: str, layers: Mapping[str, tuple[Any, int]], d_model: int, sizes: Mapping[str, int]
 ) -> list[Part]:
-    """Counts one part of all layers, given for each kind with its number: one line, or one for each that differs."""
+    """Counts the part in one place of all layers, given by kind with their numbers: a line for each that differs."""
     lines: dict[Any, list[str]] = {}
-    for kind, (part, _) in parts.items():
+    for kind, (layer, _) in layers.items():
+        part = getattr(layer, place)
         formula = part.parameters(d_model)
         lines.setdefault((*formula.items(), evaluate(formula, {**sizes, **part.sizes})), []).append(kind)
     return [
         Part(
             name if len(lines) == 1 else f"{name}, {' and '.join(kinds)}",
-            sum(parts[kind][1] for kind in kinds),
+            sum(layers[kind][1] for kind in kinds),
             Counter(dict(formula)),
             each,
         )

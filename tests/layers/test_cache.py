@@ -150,6 +150,18 @@ def test_going_back_further_than_a_window_keeps_is_refused_and_changes_nothing(r
 
 
 @both_rooms
+def test_attention_alone_biases_only_the_keys_that_its_window_has_kept(room):
+    L, rng = room.layers, np.random.default_rng(0)
+    attention = L.MultiHeadAttention(
+        8, 2, position_encoding=L.AlibiPositions(2), causal=True, window=3, **room.parameters()
+    )
+    x, cache = rng.normal(size=(1, 7, 8)), attention.new_cache(1, 7)
+    pieces = [room.numpy(attention(room.array(x[:, a:b]), cache=cache)) for a, b in ((0, 5), (5, 6), (6, 7))]
+    whole = room.numpy(attention(room.array(x)))
+    assert_close(np.concatenate(pieces, axis=1), whole, DOUBLE)
+
+
+@both_rooms
 def test_a_window_keeps_what_it_needs_and_what_it_takes_to_go_back(room):
     config = SYSTEMS["near and far"]
     model = room.layers.Transformer(config, generator=None)

@@ -116,7 +116,9 @@ class MultiHeadAttention(nn.Module):
             k = self.position_encoding.rotate(k, position_ids)
             if cache is not None:
                 k, v = cache.append(k, v)  # (..., G, S, K)
-            own_score_bias = self._own_score_bias(position_ids, cache)
+            own_score_bias = self._own_score_bias(
+                position_ids, cache, k.shape[-2]
+            )
         else:
             k, v = self._of_memory(memory, cache)
             own_score_bias = None
@@ -240,6 +242,7 @@ class MultiHeadAttention(nn.Module):
         self,
         position_ids: Integer[Tensor, "..."],
         cache: KeyValueCache | None,
+        n_keys: int,
     ) -> Float[Tensor, "..."] | None:
         """Returns what the position encoding adds to the scores, or None."""
         key_positions = position_ids
@@ -251,6 +254,7 @@ class MultiHeadAttention(nn.Module):
                     f"position_ids={position_ids.tolist()} do not follow "
                     f"{n_cached} cached positions: to use others, pass score_bias"
                 )
+            key_positions = key_positions[-n_keys:]
         return self.position_encoding.score_bias(position_ids, key_positions)
 
 

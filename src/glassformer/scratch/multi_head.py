@@ -168,7 +168,9 @@ class MultiHeadAttention(Layer):
             k = self.position_encoding.rotate(k, position_ids, saved)
             if cache is not None:
                 k, v = cache.append(k, v)  # (..., G, S, K)
-            own_score_bias = self._own_score_bias(position_ids, cache, saved)
+            own_score_bias = self._own_score_bias(
+                position_ids, cache, k.shape[-2], saved
+            )
         else:
             k, v = self._of_memory(memory, cache, saved)
             own_score_bias = None
@@ -369,6 +371,7 @@ class MultiHeadAttention(Layer):
         self,
         position_ids: Integer[np.ndarray, "..."],
         cache: KeyValueCache | None,
+        n_keys: int,
         saved: Saved | None,
     ) -> Float[np.ndarray, "..."] | None:
         """Returns what the position encoding adds to the scores, or None.
@@ -385,6 +388,7 @@ class MultiHeadAttention(Layer):
                     f"position_ids={position_ids.tolist()} do not follow "
                     f"{n_cached} cached positions: to use others, pass score_bias"
                 )
+            key_positions = key_positions[-n_keys:]
         return self.position_encoding.score_bias(
             position_ids, key_positions, saved
         )
