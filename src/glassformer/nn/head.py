@@ -10,7 +10,6 @@ from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.feedforward import activation_of
 from glassformer.nn.linear import Linear, normal
 from glassformer.nn.norm import norm_of
-from glassformer.nn.soft_cap import SoftCap
 
 
 class Unembedding(nn.Module):
@@ -43,9 +42,6 @@ class Unembedding(nn.Module):
             else None
         )
 
-        cap = config.logit_cap
-        self.soft_cap = None if cap is None else SoftCap(cap)
-
     def forward(
         self, x: Float[Tensor, "*B D"], embedding: TokenEmbedding
     ) -> Float[Tensor, "*B V"]:
@@ -56,9 +52,7 @@ class Unembedding(nn.Module):
         # (D, V)
         weight = embedding.weight.T if self.weight is None else self.weight
         logits = (x if self.scale == 1 else x * self.scale) @ weight
-        if self.bias is not None:
-            logits = logits + self.bias
-        return logits if self.soft_cap is None else self.soft_cap(logits)
+        return logits if self.bias is None else logits + self.bias
 
 
 class Pooler(nn.Module):

@@ -14,6 +14,7 @@ from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.encodings import position_encoding_of
 from glassformer.nn.head import Pooler, Unembedding
 from glassformer.nn.norm import norm_of
+from glassformer.nn.soft_cap import SoftCap
 from glassformer.trace import enter, see
 
 
@@ -143,6 +144,8 @@ class Transformer(nn.Module):
             )
         if config.head != "none":
             self.unembedding = Unembedding(config, **init_kwargs)
+        cap = config.logit_cap
+        self.soft_cap = None if cap is None else SoftCap(cap)
         if config.head == "tied":
             # Stored in memory as (D, V), although its shape stays (V, D). For
             # each new token the head reads the whole table, which is nearly twice
@@ -207,7 +210,10 @@ class Transformer(nn.Module):
     def head(self, hidden: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
         """As `scratch.Transformer.head`."""
         checks.has_part("head", self.unembedding)
-        return self.unembedding(hidden, self.token_embedding)
+        logits = self.unembedding(hidden, self.token_embedding)
+        if self.soft_cap is not None:
+            logits = self.soft_cap(logits)
+        return logits
 
     def pool(self, hidden: Float[Tensor, "*B T D"]) -> Float[Tensor, "*B D"]:
         """As `scratch.Transformer.pool`."""

@@ -10,7 +10,6 @@ from glassformer.scratch.feedforward import activation_of, activation_slope
 from glassformer.scratch.layer import Layer, Saved, normal, save_for_backward
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.norm import norm_of
-from glassformer.scratch.soft_cap import SoftCap
 from glassformer.shapes import Float
 
 
@@ -21,7 +20,7 @@ class Unembedding(Layer):
     weight, transposed, so that the same vector serves to read a token and to
     predict it. BERT's head first applies a `transform`: a linear map, an
     activation and a norm. There can be a `bias` (V), and `head_scale` multiplies
-    the input. With `logit_cap`, a soft cap bounds the logits.
+    the input.
 
     Source: tied: Press and Wolf 2017, "Using the Output Embedding to Improve
     Language Models"; the transform: Devlin et al. 2019, "BERT", and its code.
@@ -54,8 +53,6 @@ class Unembedding(Layer):
             else None
         )
         self.bias = np.zeros(V, dtype) if config.head_bias else None
-        cap = config.logit_cap
-        self.soft_cap = None if cap is None else SoftCap(cap)
 
     def forward(
         self,
@@ -80,16 +77,12 @@ class Unembedding(Layer):
         logits = rows @ weight
         if self.bias is not None:
             logits += self.bias
-        if self.soft_cap is not None:
-            logits = self.soft_cap(logits, saved=saved)
         return logits.reshape(*x.shape[:-1], logits.shape[-1])
 
     def backward(
         self, grad: Float[np.ndarray, "*B V"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
         """Maps the gradient of the logits to that of x."""
-        if self.soft_cap is not None:
-            grad = self.soft_cap.backward(grad.reshape(-1, grad.shape[-1]), saved)
         rows, shape, embedding = saved.pop()
         grads = grad.reshape(-1, grad.shape[-1])
         if self.bias is not None:

@@ -19,6 +19,7 @@ from glassformer.scratch.encodings import position_encoding_of
 from glassformer.scratch.head import Pooler, Unembedding
 from glassformer.scratch.layer import Layer, Saved, plus, save_for_backward
 from glassformer.scratch.norm import norm_of
+from glassformer.scratch.soft_cap import SoftCap
 from glassformer.shapes import Bool, Float, Integer
 from glassformer.trace import enter, see
 
@@ -194,6 +195,8 @@ class Transformer(Layer):
             )
         if config.head != "none":
             self.unembedding = Unembedding(config, **init_kwargs)
+        cap = config.logit_cap
+        self.soft_cap = None if cap is None else SoftCap(cap)
         if config.pooler:
             self.pooler = Pooler(D, **init_kwargs)
 
@@ -229,6 +232,8 @@ class Transformer(Layer):
             raise ValueError(
                 "saved is empty: pass the list that forward has filled"
             )
+        if self.soft_cap is not None:
+            grad = self.soft_cap.backward(grad, saved)
         if self.unembedding is not None:
             grad = self.unembedding.backward(grad, saved)
         if self.decoder is None:
@@ -309,7 +314,10 @@ class Transformer(Layer):
             ValueError: the model has no head.
         """
         checks.has_part("head", self.unembedding)
-        return self.unembedding(hidden, self.token_embedding, saved)
+        logits = self.unembedding(hidden, self.token_embedding, saved)
+        if self.soft_cap is not None:
+            logits = self.soft_cap(logits, saved=saved)
+        return logits
 
     def pool(
         self, hidden: Float[np.ndarray, "*B T D"]
