@@ -192,6 +192,8 @@ def all_in_double():
 
     Only the type of the numbers changes. A model must also be built in this context, for its frequencies.
     """
+    for case in CASES.values():
+        getattr(transformers, case.architecture)  # is imported now, and is among the modules
     with pytest.MonkeyPatch.context() as patch:
         models = [module for name, module in sys.modules.items() if "transformers.models" in name]
         for module in (modeling_rope_utils, *models):

@@ -297,7 +297,7 @@ def test_what_a_file_leaves_out_is_what_transformers_takes_for_it(theirs):
         (GPT2, {"model_type": "GPT2"}, "model_type='GPT2' is not one of .*; did you mean 'gpt2'?"),
         (GPT2, {"n_embd": None}, "n_embd is missing"),
         (GPT2, {"vocab_size": None}, "vocab_size is missing"),
-        (GPT2, {"activation_function": "mish"}, "activation_function='mish' .* known are relu, gelu"),
+        (GPT2, {"activation_function": "mish"}, "activation_function='mish' .* known are relu, relu2, gelu"),
         (GPT2, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True"),
         (GPT2, {"add_cross_attention": True}, "add_cross_attention=True"),
         (

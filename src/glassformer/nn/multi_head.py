@@ -278,7 +278,8 @@ def _attend_in_one_piece(
     sharing = q.shape[-3] // k.shape[-3]
     checks.attention(q, k, v, mask, score_bias, sharing=sharing)
     n_queries, n_keys = q.shape[-2], k.shape[-2]
-    alone = mask is None and score_bias is None and n_queries == n_keys
+    # Sizes are tensors while torch.jit.trace records
+    alone = mask is None and score_bias is None and bool(n_queries == n_keys)
     if causal and n_queries > 1 and not alone:
         past = causal_mask(n_queries, n_keys).to(q.device)
         mask = past if mask is None else mask & past
@@ -292,6 +293,6 @@ def _attend_in_one_piece(
         attn_mask=mask,
         is_causal=causal and alone,
         scale=scale,
-        enable_gqa=sharing > 1,
+        enable_gqa=bool(sharing > 1),
     )
     return mixed, None
