@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from traitlets import Enum
 
-from glassformer.scratch.feedforward import SLOPES, relu, silu
+from glassformer.scratch.feedforward import SLOPES, relu, relu2, silu
 from glassformer.widgets.kit.view import Number, View
 
 VIEWS = ("curves", "gate")
-CURVES = {activation.__name__: activation for activation in SLOPES}
+CURVES = {activation.__name__: activation for activation in SLOPES if activation is not relu2}  # from other models
 FURTHEST = 4.0  # of the curves' number, from zero
 WIDEST = 3.0  # of a gated neuron's two numbers
 MAGNIFIED = (1, 10, 100, 1000)
