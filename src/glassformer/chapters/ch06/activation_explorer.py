@@ -9,7 +9,7 @@ from glassformer.scratch.feedforward import SLOPES, relu, relu2, silu
 from glassformer.widgets.kit.view import Number, View
 
 VIEWS = ("curves", "gate")
-CURVES = {activation.__name__: activation for activation in SLOPES if activation is not relu2}  # from other models
+CURVES = {one.__name__: one for one in SLOPES if one is not relu2}  # which only other models have
 FURTHEST = 4.0  # of the curves' number, from zero
 WIDEST = 3.0  # of a gated neuron's two numbers
 MAGNIFIED = (1, 10, 100, 1000)
