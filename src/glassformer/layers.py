@@ -1,6 +1,6 @@
 """What one layer of a model consists of: parts, each a class of its own that knows its size, its work and its cache.
 
-`ModelConfig.layer(i)` describes layer i so. `scratch` and `nn` build a layer of the same name for each part. A new part
+`ModelConfig.layer(i)` describes layer i so. `scratch` and `nn` build each part. A new part
 is a new class in one of the places of `Layer`; no other part changes.
 
 The axes are D d_model, H heads, G key/value heads, K d_head, F d_ff; T positions that are read, S positions that they
@@ -43,9 +43,7 @@ class Attention:
     d_head: int
     bias: str
     scale: float
-    qk_norm: (
-        bool | str
-    )  # an RMSNorm over each head's queries and keys; "width": over those of all heads at once
+    qk_norm: bool | str  # of each head's queries and keys; "width": of those of all heads at once
     window: int | None  # positions that a query sees, itself included
     rotation: Rotation | None
 
@@ -73,13 +71,10 @@ class Attention:
         n_seen = n_read + (n_past if self.window is None else min(n_past, self.window - 1))
         return projections + 2 * self.n_heads * n_read * n_seen * self.d_head
 
-    def cached(self, n_positions: int, *, spare: int = 0) -> int:
-        """Returns how many numbers its cache keeps: of `n_positions`, or of those that a window can still see.
-
-        `spare` more are kept by a window for going back.
-        """
+    def cached(self, n_positions: int) -> int:
+        """Returns how many numbers its cache keeps: of `n_positions`, or of those that a window can still see."""
         if self.window is not None:
-            n_positions = min(n_positions, self.window - 1 + spare)
+            n_positions = min(n_positions, self.window - 1)
         return 2 * self.n_kv_heads * self.d_head * n_positions
 
 

@@ -256,6 +256,13 @@ SEARCHES = [
 NOWHERE = "The book has none of these words."
 
 
+def test_search_finds_a_word_from_disk(visit):
+    arrived = visit("search.html?q=permutation", door="file")
+    hits = arrived.page.locator("#search-results li")
+    expect(hits.filter(has_text="Glossary").first).to_contain_text("permutation")
+    assert arrived.elsewhere() == arrived.complaints == []
+
+
 def test_search_understands_questions_and_slips_and_says_if_there_is_nothing(visit):
     arrived = visit("search.html")
     results = arrived.page.locator("#search-results")
