@@ -384,6 +384,7 @@ def test_it_is_there_on_the_next_page_until_it_is_forgotten(site, file):
     expect(own.locator(".gf-own-said")).to_contain_text("This view shows my-gpt")
     forget(own)
     expect(own.locator("summary")).to_have_text("Model: the book’s")
+    expect(own.locator(".gf-own-said")).to_have_text("This browser no longer keeps your model.")
     own = site(tab, "three")
     expect(own.get_by_role("button", name="Open your own model …")).to_be_visible()
     assert tab.evaluate(KEPT) == 0
