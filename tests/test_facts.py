@@ -272,40 +272,57 @@ def names_in_notation():
 
 
 FAMILIES_OF_FILES = {
-    "GPT-2": ("gpt2", "decoder.", "transformer."),
-    "BERT": ("bert", "encoder.", "bert."),
-    "LLaMA, Mistral, Qwen": ("llama", "decoder.", "model."),
-    "T5's encoder": ("t5", "encoder.", "encoder."),
-    "T5's decoder": ("t5", "decoder.", "decoder."),
+    "GPT-2": ("gpt2", "decoder.", "transformer.", None),
+    "BERT": ("bert", "encoder.", "bert.", None),
+    "LLaMA, Mistral, Qwen": ("llama", "decoder.", "model.", None),
+    "Gemma 2, Gemma 3": ("gemma2", "decoder.", "model.", "llama"),
+    "OLMo 2, OLMo 3": ("olmo2", "decoder.", "model.", "llama"),
+    "Phi-3": ("phi3", "decoder.", "model.", "llama"),
+    "T5's encoder": ("t5", "encoder.", "encoder.", None),
+    "T5's decoder": ("t5", "decoder.", "decoder.", None),
 }
+"""A column of the notation's tables: the family, our stack, how names begin, and from which family it shows changes."""
 
 
-def test_the_notation_has_every_family():
-    shown = [FORMATS[family].layout for family, _, _ in FAMILIES_OF_FILES.values()]
-    for family, form in FORMATS.items():
-        assert form.layout in shown, f"add {family} to FAMILIES_OF_FILES"
-    assert set(FAMILIES_OF_FILES) == {head for _, head in names_in_notation()}
-    heads = re.sub(r"\W", "", " ".join(FAMILIES_OF_FILES)).lower()
-    for family in FORMATS:
-        assert family in heads or family.rstrip("0123456789") in heads, (
-            f"add {family} to the tables of notation.md and to FAMILIES_OF_FILES"
+def cells_of(family, stack, begins):
+    """Returns the names in a family's files by our name, as the notation writes them."""
+    layout, found = FORMATS[family].layout, {}
+    places = {
+        ours: Place(place) if isinstance(place, str) else place
+        for ours, place in {**layout.names, **layout.gated}.items()
+    }
+    names = [place.name for place in places.values()]
+    for ours, place in places.items():
+        n_parts = names.count(place.name)
+        lies = " ᵀ" if place.transposed else ""
+        part = "third" if family == "gpt2" else "part"
+        which = ["first", "second", "last"][-1 if place.part == n_parts - 1 else place.part]
+        part = "" if n_parts == 1 else f", {which} {part}"
+        found[ours.removeprefix(stack)] = (
+            f"`{place.name.removeprefix(begins)}`{lies}{part}{', less 1' if place.added else ''}"
         )
+    return found
 
 
 @pytest.mark.parametrize("head", FAMILIES_OF_FILES)
 def test_the_notation_has_the_names_that_files_are_read_by(head):
-    family, stack, begins = FAMILIES_OF_FILES[head]
-    layout = FORMATS[family].layout
+    family, stack, begins, base = FAMILIES_OF_FILES[head]
     other = {"encoder.": "decoder.", "decoder.": "encoder."}[stack]
-    wanted = {}
-    for ours, place in {**layout.names, **layout.gated}.items():
-        if ours.startswith(other) or (head == "T5's encoder" and ours == "unembedding"):
-            continue
-        place = Place(place) if isinstance(place, str) else place
-        lies = " ᵀ" if place.transposed else ""
-        part = "" if place.third is None else f", {['first', 'second', 'last'][place.third]} third"
-        wanted[ours.removeprefix(stack)] = f"`{place.name.removeprefix(begins)}`{lies}{part}"
+    usual = {} if base is None else cells_of(base, stack, begins)
+    wanted = {
+        ours: cell
+        for ours, cell in cells_of(family, stack, begins).items()
+        if not ours.startswith(other)
+        and usual.get(ours) != cell
+        and not (head == "T5's encoder" and ours == "unembedding")
+    }
+    if base is not None:
+        wanted |= dict.fromkeys(usual.keys() - cells_of(family, stack, begins), "none")
     assert {ours: cell for (ours, at), cell in names_in_notation().items() if at == head} == wanted
+
+
+def test_the_notation_has_no_other_family():
+    assert set(FAMILIES_OF_FILES) == {head for _, head in names_in_notation()}
 
 
 def sentences_of(table):

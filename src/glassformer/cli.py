@@ -183,9 +183,7 @@ def params(model: Model, ignore: IgnoreOption = None) -> None:
 def trace(
     model: Model = "teaching-736",
     length: Annotated[int, typer.Option(help="The number of tokens that the model reads.")] = 5,
-    layers: Annotated[
-        int | None, typer.Option(help="Build only this many blocks; they are all alike.")
-    ] = None,
+    layers: Annotated[int | None, typer.Option(help="Build only the first blocks, this many.")] = None,
     room: RoomOption = Room.scratch,
 ) -> None:
     """Run a model once and list every array it computes, with its shape."""

@@ -277,6 +277,8 @@ class ModelConfig:
         """Makes the description of each kind of layer, and the order of the kinds."""
         self._layers: dict[str, Layer]
         self._order: Order
+        self._given_kinds: Mapping[str, Mapping[str, Any]] | None
+        self._set("_given_kinds", None)
         if self.kinds is None:
             if self.order is not None:
                 raise ValueError(f"order={self.order!r} needs kinds, which it names")
@@ -285,14 +287,17 @@ class ModelConfig:
             return
         if not isinstance(self.kinds, Mapping) or not self.kinds:
             raise TypeError(f"kinds={self.kinds!r} must have at least one kind of layer by its name")
-        self._set("_layers", {name: self._layer_of_kind(name, kind) for name, kind in self.kinds.items()})
-        self._set("kinds", {name: _with_parts(kind) for name, kind in self.kinds.items()})
+        self._set("_given_kinds", self.kinds)
+        found = {name: self._kind(name, kind) for name, kind in self.kinds.items()}
+        self._set("_layers", {name: layer for name, (layer, _) in found.items()})
+        self._set("kinds", {name: whole for name, (_, whole) in found.items()})
         if self.order is None and len(self.kinds) > 1:
             raise ValueError(f"order is missing: in which order do {', '.join(self.kinds)} come?")
         order = next(iter(self.kinds)) if self.order is None else self.order
         self._set("_order", Order(order, self.kinds))
 
-    def _layer_of_kind(self, name: str, kind: Mapping[str, Any]) -> Layer:
+    def _kind(self, name: str, kind: Mapping[str, Any]) -> tuple[Layer, dict[str, Any]]:
+        """Returns the description of a kind of layer, and what it has of its own, with derived fields as numbers."""
         if not name or not str(name).isidentifier():
             raise ValueError(f"kinds has the name {name!r}, which must be a word such as 'near'")
         if not isinstance(kind, Mapping):
@@ -319,10 +324,14 @@ class ModelConfig:
                 f"positions={self.positions!r} all layers share one bias for each head"
             )
         try:
-            layer = self.replace(kinds=None, order=None, **own)._only_layer()
+            flat = self.replace(kinds=None, order=None, **own)
         except (TypeError, ValueError) as error:
             raise type(error)(f"kinds[{name!r}]: {error}") from None
-        return replace(layer, **parts)
+        for key in flat._derived & set(OF_A_LAYER):
+            if key in own or getattr(flat, key) != getattr(self, key):
+                own[key] = getattr(flat, key)
+        own = {key: own[key] for key in OF_A_LAYER if key in own}
+        return replace(flat._only_layer(), **parts), own | parts
 
     def _only_layer(self) -> Layer:
         """Describes a layer as the flat fields do."""
@@ -370,9 +379,13 @@ class ModelConfig:
 
     # Properties that follow from the choices
 
+    def kind(self, index: int) -> str:
+        """Returns the name of the kind of layer `index`, counted from 0 in its stack; "all" if layers do not differ."""
+        return self._order[index]
+
     def layer(self, index: int) -> Layer:
         """Describes layer `index`, counted from 0 in its stack."""
-        return self._layers[self._order[index]]
+        return self._layers[self.kind(index)]
 
     def layers(self, n_layers: int) -> dict[str, tuple[Layer, int]]:
         """Describes each kind of layer, and says how many of the first `n_layers` of a stack are of that kind."""
@@ -476,6 +489,7 @@ class ModelConfig:
         given: dict[str, Any] = {
             f.name: None if f.name in self._derived else getattr(self, f.name) for f in fields(self)
         }
+        given["kinds"] = self._given_kinds
         return type(self)(**given | changes)
 
     def to_json(self) -> str:

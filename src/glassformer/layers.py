@@ -1,7 +1,7 @@
 """What one layer of a model consists of: parts, each a class of its own that knows its size, its work and its cache.
 
-`ModelConfig.layer(i)` describes layer i so. `scratch` and `nn` build each part. A new part
-is a new class in one of the places of `Layer`; no other part changes.
+`ModelConfig.layer(i)` describes layer i so. `scratch` and `nn` build each part. A new part is a new class in one of the
+places of `Layer`; no other part changes.
 
 The axes are D d_model, H heads, G key/value heads, K d_head, F d_ff; T positions that are read, S positions that they
 attend to.
@@ -116,7 +116,7 @@ class Norm:
 
 @dataclass(frozen=True, kw_only=True)
 class Residual:
-    """How a sublayer f joins the stream, and where the norms are. Derived in chapters 05, 07 and 13.
+    """How a sublayer f joins the stream, and where the norms are. Derived in chapters 05 and 07.
 
     "pre" is x + f(norm(x)); "post" norm(x + f(x)); "output" x + norm(f(x)); "sandwich" x + norm(f(norm(x))), with two
     norms. `scale` multiplies what is added.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.config import ModelConfig
+from glassformer.layers import Residual
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ LLAMA_LIKE = {
     "feedforward_bias": False, "head": "untied",
 }  # fmt: skip
 QWEN2_LIKE = LLAMA_LIKE | {"rope_base": 1_000_000.0, "norm_eps": 1e-6, "attention_bias": "qkv"}
+SANDWICH, OUTPUT = Residual(placement="sandwich"), Residual(placement="output")
 QWEN3_LIKE = LLAMA_LIKE | {"rope_base": 1_000_000.0, "norm_eps": 1e-6, "qk_norm": True}
 
 
@@ -80,6 +82,9 @@ LLAMA_3_2 = f"Meta 2024, Llama 3.2 model card; {HUB}meta-llama/"
 MISTRAL = f"Jiang et al. 2023, Mistral 7B, table 1; {HUB}mistralai/"
 QWEN2_5 = f"Qwen Team 2024, Qwen2.5 Technical Report, section 2; {HUB}Qwen/"
 QWEN3 = f"Qwen Team 2025, Qwen3 Technical Report, section 2; {HUB}Qwen/"
+SMOLLM3 = f"Bakouch et al. 2025, SmolLM3: smol, multilingual, long-context reasoner; {HUB}HuggingFaceTB/"
+GEMMA_3 = f"Gemma Team 2025, Gemma 3 Technical Report, section 2; {HUB}google/"
+OLMO_3 = f"Olmo Team 2025, Olmo 3; {HUB}allenai/"
 SMOLLM2 = f"Allal et al. 2025, SmolLM2; {HUB}HuggingFaceTB/"
 TINYLLAMA = f"Zhang et al. 2024, TinyLlama, section 2; {HUB}TinyLlama/"
 BLOOM = f"Le Scao et al. 2022, BLOOM, section 3.2; {HUB}bigscience/"
@@ -189,6 +194,36 @@ PUBLISHED: dict[str, Published] = {
     "tinyllama-1.1b": _model(
         1_100_048_384, f"{TINYLLAMA}TinyLlama_v1.1", LLAMA_LIKE, 2048, 22, 32, 5632, 32_000, 2048,
         n_kv_heads=4,
+    ),
+    # Decoders whose layers differ
+    "gemma-3-1b": _model(
+        999_885_952, f"{GEMMA_3}gemma-3-1b-pt", LLAMA_LIKE, 1152, 26, 4, 6912, 262_144, 32_768, n_kv_heads=1,
+        d_head=256, norm_eps=1e-6, qk_norm=True, feedforward="geglu_tanh", embedding_scale=1152**0.5, head="tied",
+        kinds={
+            "windowed": {"sliding_window": 512, "rope_base": 10_000.0, "residual": SANDWICH},
+            "full": {"rope_base": 1_000_000.0, "residual": SANDWICH},
+        },
+        order="windowed*5 full",
+        note="Each sublayer has a norm before and one after it. The vocabulary is 30 % of the parameters.",
+    ),
+    "olmo-3-7b": _model(
+        7_298_011_136, f"{OLMO_3}Olmo-3-1025-7B", LLAMA_LIKE, 4096, 32, 32, 11_008, 100_278, 65_536, norm_eps=1e-6,
+        rope_base=500_000.0, qk_norm="width",
+        kinds={
+            "windowed": {"sliding_window": 4096, "residual": OUTPUT},
+            "full": {
+                "rope_scaling": "yarn", "rope_interpolation": 8.0, "rope_original_context": 8192, "rope_slow": 1.0,
+                "rope_fast": 32.0, "residual": OUTPUT,
+            },
+        },
+        order="windowed*3 full",
+        note="Norms come only after the sublayers, and over all queries and keys. Only full layers are stretched.",
+    ),
+    "smollm3-3b": _model(
+        3_075_098_624, f"{SMOLLM3}SmolLM3-3B", LLAMA_LIKE, 2048, 36, 16, 11_008, 128_256, 65_536, n_kv_heads=4,
+        norm_eps=1e-6, rope_base=5_000_000.0, head="tied",
+        kinds={"rotated": {}, "unrotated": {"positions": "none"}}, order="rotated*3 unrotated",
+        note="Every fourth layer rotates nothing, so it tells positions apart only by what other layers wrote.",
     ),
     # Decoders that differ from GPT-2 in a choice or two
     "bloom-560m": _model(

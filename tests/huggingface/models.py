@@ -42,8 +42,17 @@ LLAMA = {
 }
 
 
+DEEP = LLAMA | {"num_hidden_layers": 4}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 9, "rope_theta": 200.0}
+
+
 def rope(base, **more):
     return {"rope_parameters": {"rope_type": "default", "rope_theta": base} | more}
+
+
+def of_kinds(windowed, full):
+    usual = {"rope_type": "default"}
+    return {"rope_parameters": {"sliding_attention": usual | windowed, "full_attention": usual | full}}
 
 
 class Case(NamedTuple):
@@ -52,6 +61,10 @@ class Case(NamedTuple):
     named: str
     architecture: str
     settings: dict
+
+    @property
+    def model_type(self):
+        return getattr(transformers, self.architecture).config_class.model_type
 
 
 CASES = {
@@ -144,7 +157,80 @@ CASES = {
     "qwen2": Case("Qwen2", "Qwen2ForCausalLM", LLAMA | {"tie_word_embeddings": True} | rope(1_000_000.0)),
     "qwen3": Case("Qwen3", "Qwen3ForCausalLM", LLAMA | {"head_dim": 8} | rope(1_000_000.0)),
     "qwen3-headless": Case("Qwen3, no head", "Qwen3Model", LLAMA | {"head_dim": 8}),
+    # Layers that differ, all within reach of these 33 positions. No two choices of a model have the same number.
+    "qwen2-windows": Case(
+        "Qwen2, windows in some layers",
+        "Qwen2ForCausalLM",
+        DEEP | {"use_sliding_window": True, "sliding_window": 7, "max_window_layers": 1},
+    ),
+    "seed_oss": Case("Seed-OSS", "SeedOssForCausalLM", LLAMA | {"head_dim": 8, "attention_dropout": 0.0}),
+    "arcee": Case("Arcee", "ArceeForCausalLM", LLAMA),
+    "phi3": Case("Phi-3", "Phi3ForCausalLM", LLAMA),
+    "phi3-window": Case("Phi-3, sliding window", "Phi3ForCausalLM", LLAMA | {"sliding_window": 7}),
+    "smollm3": Case("SmolLM3", "SmolLM3ForCausalLM", DEEP | {"no_rope_layer_interval": 3} | rope(50.0)),
+    "granite": Case(
+        "Granite",
+        "GraniteForCausalLM",
+        LLAMA
+        | {
+            "embedding_multiplier": 3.0,
+            "residual_multiplier": 0.4,
+            "attention_multiplier": 0.3,
+            "logits_scaling": 0.5,
+        },
+    ),
+    "ministral3": Case(
+        "Ministral 3",
+        "Ministral3ForCausalLM",
+        LLAMA
+        | {"head_dim": 8}
+        | rope(
+            200.0,
+            rope_type="yarn",
+            factor=4.0,
+            beta_fast=3.0,
+            beta_slow=0.5,
+            mscale=1.0,
+            mscale_all_dim=1.0,
+            original_max_position_embeddings=9,
+            llama_4_scaling_beta=0.3,
+        ),
+    ),
+    "olmo2": Case("OLMo 2", "Olmo2ForCausalLM", LLAMA | rope(50.0)),
+    "olmo3": Case(
+        "OLMo 3",
+        "Olmo3ForCausalLM",
+        DEEP
+        | {"sliding_window": 7, "layer_types": ["sliding_attention"] * 3 + ["full_attention"]}
+        | of_kinds({"rope_theta": 50.0}, YARN),
+    ),
+    "gemma": Case("Gemma", "GemmaForCausalLM", LLAMA | {"head_dim": 8}),
+    "gemma2": Case(
+        "Gemma 2",
+        "Gemma2ForCausalLM",
+        DEEP
+        | {
+            "head_dim": 8,
+            "query_pre_attn_scalar": 20,
+            "sliding_window": 7,
+            "attn_logit_softcapping": 2.0,
+            "final_logit_softcapping": 3.0,
+        }
+        | rope(50.0),
+    ),
+    "gemma2-headless": Case("Gemma 2, no head", "Gemma2Model", DEEP | {"head_dim": 8}),
+    "gemma3": Case(
+        "Gemma 3",
+        "Gemma3ForCausalLM",
+        DEEP
+        | {"head_dim": 8, "query_pre_attn_scalar": 20, "sliding_window": 7, "sliding_window_pattern": 3}
+        | of_kinds({"rope_theta": 50.0}, {"rope_type": "linear", "factor": 3.0, "rope_theta": 900.0}),
+    ),
 }
+ADDED = {"gemma": 1.0, "gemma2": 1.0, "gemma2-headless": 1.0, "gemma3": 1.0}
+"""What our gains have more than those of the files."""
+SAVED_AS = {"mistral": "llama", "seed_oss": "qwen2", "phi3": "llama", "phi3-window": "mistral"}
+"""Cases that are saved as another family, which has all that they have."""
 every_case = pytest.mark.parametrize("case", CASES)
 both_rooms = pytest.mark.parametrize("room", ["scratch", "nn"])
 
@@ -163,7 +249,7 @@ def make(case, dtype=torch.float32, attention="eager", sizes=None, **changes):
     _, architecture, settings = CASES[case]
     kind = getattr(transformers, architecture)
     config = kind.config_class(**IDS | (T5_START if case.startswith("t5") else {}) | settings | changes)
-    config._attn_implementation = attention
+    config._attn_implementation = attention if kind._supports_sdpa else "eager"
     model = kind(config)
     generator = torch.Generator().manual_seed(0)
     if case == "t5-v1.1":  # its checkpoints have a head of their own, though transformers' config ties it
@@ -173,7 +259,7 @@ def make(case, dtype=torch.float32, attention="eager", sizes=None, **changes):
         for name, weight in model.named_parameters():
             is_gain = weight.ndim == 1 and name.endswith("weight")
             size = next((size for part, size in sizes.items() if part in name), SIZE)
-            weight.normal_(1.0 if is_gain else 0.0, size, generator=generator)
+            weight.normal_(1.0 - ADDED.get(case, 0.0) if is_gain else 0.0, size, generator=generator)
     return model.to(dtype).eval()
 
 
@@ -190,7 +276,8 @@ class _DoubleTorch:
 def all_in_double():
     """Makes transformers compute RMSNorm, rotary angles and LLaMA's softmax in float64 instead of float32.
 
-    Only the type of the numbers changes. A model must also be built in this context, for its frequencies.
+    Only the type of the numbers changes. A model must also be built in this context, for its frequencies. Gemma's √D
+    and Ministral 3's logarithm follow torch's own default.
     """
     for case in CASES.values():
         getattr(transformers, case.architecture)  # is imported now, and is among the modules
@@ -200,7 +287,11 @@ def all_in_double():
             if getattr(module, "torch", None) is torch:
                 patch.setattr(module, "torch", _DoubleTorch())
         patch.setattr(torch.Tensor, "float", torch.Tensor.double)
-        yield
+        torch.set_default_dtype(torch.float64)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(torch.float32)
 
 
 def batch(case, padded, seed=1):

@@ -352,7 +352,7 @@ def test_positions_that_a_file_describes_twice(tmp_path, put, said):
 # Sizes and numbers that nobody can have meant
 
 SIZES = {
-    "n_layer": (10**9, r"transformer\.h\.999999999\.ln_1\.weight is missing"),
+    "n_layer": (10**9, r"transformer\.h\.999999999\.attn\.c_attn\.weight is missing"),
     "n_embd": (3 * 10**6, r"transformer\.wte\.weight has shape \(41, 24\)"),
     "vocab_size": (10**8, r"transformer\.wte\.weight has shape \(41, 24\)"),
     "n_positions": (10**12, r"transformer\.wpe\.weight has shape \(160, 24\)"),
@@ -380,8 +380,12 @@ def test_sizes_of_the_two_stacks_of_a_t5(tmp_path, put):
     path = tmp_path / "config.json"
     whole = json.loads(path.read_text())
     for name, value, words in (
-        ("num_layers", 10**7, r"encoder\.block\.9999999\.layer\.0\.layer_norm\.weight is missing"),
-        ("num_decoder_layers", 10**7, r"decoder\.block\.9999999\.layer\.0\.layer_norm\.weight is missing"),
+        ("num_layers", 10**7, r"encoder\.block\.9999999\.layer\.0\.SelfAttention\.q\.weight is missing"),
+        (
+            "num_decoder_layers",
+            10**7,
+            r"decoder\.block\.9999999\.layer\.0\.SelfAttention\.q\.weight is missing",
+        ),
         ("d_ff", 10**9, r"encoder\.block\.0\.layer\.1\.DenseReluDense\.wi\.weight has shape \(40, 24\)"),
         ("d_kv", 10**9, r"the model has [\d,]+ weights, but its files have [\d,]+"),
     ):

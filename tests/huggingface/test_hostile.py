@@ -15,23 +15,13 @@ from bounded import bounded
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from glassformer.config import ModelConfig
-from glassformer.huggingface import load, save, start_id, stop_ids, tokenizer
+from glassformer.huggingface import load, start_id, stop_ids, tokenizer
 from glassformer.huggingface.families import FORMATS
-from glassformer.scratch import Transformer
 
-from .test_configs import BERT_LIKE, LLAMA_LIKE, SMALL, T5_LIKE
+from .models import CASES, make
 
-FAMILIES = {
-    "gpt2": {},
-    "bert": BERT_LIKE | {"n_segments": 2, "head_transform": True, "head_bias": True},
-    "t5": T5_LIKE,
-    "llama": LLAMA_LIKE | {"feedforward_bias": False, "n_kv_heads": 1, "rope_interpolation": 2.0},
-    "mistral": LLAMA_LIKE
-    | {"feedforward_bias": False, "sliding_window": 3, "rope_scaling": "yarn", "rope_interpolation": 2.0},
-    "qwen2": LLAMA_LIKE | {"feedforward_bias": False, "attention_bias": "qkv"},
-    "qwen3": LLAMA_LIKE | {"feedforward_bias": False, "qk_norm": True},
-}
+# The first case of each family
+FAMILIES = {CASES[case].model_type: case for case in reversed(CASES)}
 CONFIG, GENERATION, WORDS = "config.json", "generation_config.json", "tokenizer.json"
 WEIGHTS, SHARD, INDEX = "model.safetensors", "one.safetensors", "model.safetensors.index.json"
 
@@ -41,7 +31,7 @@ SENTENCE = 1500  # characters, a path of the test's included
 
 
 def test_every_family_has_a_small_folder():
-    assert set(FAMILIES) == set(FORMATS), "add to FAMILIES"
+    assert set(FAMILIES) == set(FORMATS), "add to CASES in models.py"
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +40,9 @@ def valid(tmp_path_factory):
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
     words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     files = {}
-    for family, choices in FAMILIES.items():
-        model = Transformer(
-            ModelConfig(**SMALL | {"d_model": 4, "context_length": 6, "d_ff": 5} | choices),
-            generator=np.random.default_rng(0),
-        )
+    for family, case in FAMILIES.items():
         folder = tmp_path_factory.mktemp(family)
-        save(model, folder)
+        make(case).save_pretrained(folder)
         config = json.loads((folder / CONFIG).read_text())
         files[family] = {
             CONFIG: json.dumps(config | {"eos_token_id": 1}).encode(),

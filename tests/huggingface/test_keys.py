@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer, models
 from typer.testing import CliRunner
@@ -26,9 +27,9 @@ from glassformer.huggingface import (
     unknown_keys,
 )
 from glassformer.huggingface.families import FORMATS
-from glassformer.huggingface.keys import GENERATION_HARMLESS, GENERATION_KEYS, RULES, WITHOUT_TYPE
+from glassformer.huggingface.keys import GENERATION_HARMLESS, GENERATION_KEYS, RULES, WITHOUT_TYPE, Key
 
-from .models import LLAMA, ask_ours, ask_theirs, batch, make, rope
+from .models import CASES, IDS, LLAMA, ask_ours, ask_theirs, batch, make, rope
 from .test_configs import BERT, GPT2, LLAMA_2, LLAMA_3_2, MISTRAL_V01, QWEN2, QWEN3, T5, T5_V1_1
 
 CLASSES = {kind: transformers.AutoConfig.for_model(kind) for kind in FORMATS}
@@ -186,7 +187,7 @@ def test_every_rule_lets_pass_what_changes_nothing():
         (LLAMA_2, {"rope_theta": 5.0} | rope(1e4), "rope_theta=5.0 contradicts rope_parameters.rope_theta=10000.0"),
         (LLAMA_2, rope(1e4, type="linear", factor=2.0), "rope_type='default' contradicts type='linear'"),
         (QWEN2, {"layer_types": ["full_attention"] * 23}, "num_hidden_layers=24 contradicts .* layer_types=23"),
-        (QWEN2, {"layer_types": ["sliding_attention"] * 24}, "layer_types=24 contradicts sliding_window=None"),
+        (QWEN2, {"layer_types": ["sliding_attention"] * 24}, "layer_types=24 contradicts use_sliding_window=False"),
         (MISTRAL_V01, {"layer_types": ["full_attention"] * 32}, "layer_types=0 contradicts sliding_window=4096"),
     ],
     ids=lambda value: value[:30] if isinstance(value, str) else "",
@@ -201,16 +202,47 @@ def test_another_name_of_a_key_is_read():
     assert config_from_hf(short | {"hidden_size": 768}) == config_from_hf(GPT2)
 
 
-@pytest.mark.parametrize(
-    ("kind", "without"), [("mistral", "num_key_value_heads"), ("qwen2", "num_key_value_heads"), ("qwen3", "head_dim")]
-)  # fmt: skip
-def test_defaults_are_those_of_the_family(kind, without):
-    given = json.loads(CLASSES[kind].to_json_string(use_diff=False)) | {
-        "hidden_size": 2048,
-        "num_attention_heads": 64,
+def outcome(given):
+    """Returns what is made of a file: a configuration, or "refused"."""
+    try:
+        return config_from_hf(given)
+    except (TypeError, ValueError) as error:
+        return "missing" if str(error).endswith(" is missing") else "refused"
+
+
+@pytest.mark.parametrize("case", [*CASES, *(f"{kind} by default" for kind in FORMATS)])
+def test_what_a_file_leaves_out_or_has_as_null_is_what_transformers_takes_for_it(case):
+    """Each key of a file, one by one: left out, and null. Absent and null are not always the same.
+
+    Keys that say which layers are of which kind are also left out together.
+    """
+    if case in CASES:
+        _, architecture, settings = CASES[case]
+        kind = getattr(transformers, architecture).config_class
+    else:
+        kind = type(CLASSES[case.removesuffix(" by default")])
+        architecture = FORMATS[kind.model_type].architectures[0]
+        settings = {"use_sliding_window": True} if kind.model_type.startswith("qwen") else {}
+    given = json.loads(kind(**IDS | settings).to_json_string(use_diff=False)) | {
+        "architectures": [architecture]
     }
-    left_out = {key: value for key, value in given.items() if key != without}
-    assert config_from_hf(left_out) == config_from_hf(given | {without: getattr(CLASSES[kind], without)})
+    without = [[key] for key in sorted(given.keys() - {"model_type", "architectures"})]
+    if kinds := FORMATS[kind.model_type].kinds:
+        rules = [key.name for key in (kinds.every, kinds.first) if isinstance(key, Key)]
+        without.append([kinds.key, *rules])
+    tried = 0
+    for keys in without:
+        others = {name: value for name, value in given.items() if name not in keys}
+        for changed in (others, others | dict.fromkeys(keys)):
+            try:
+                theirs = kind(**{name: value for name, value in changed.items() if name != "model_type"})
+            except (StrictDataclassError, TypeError):
+                continue
+            wanted = json.loads(theirs.to_json_string(use_diff=False)) | {"architectures": [architecture]}
+            found = outcome(changed)
+            assert found in ("missing", outcome(wanted)), changed.items() ^ given.items()
+            tried += found != "missing"
+    assert tried > 30
 
 
 # A key that nobody knows
@@ -238,6 +270,16 @@ def test_a_key_that_nobody_knows_is_refused_with_the_way_on(put):
     assert status == 0
     assert "router_bias=[1, 2], rope_parameters.new=3 are not known here" in said
     assert "known" not in run("params", folder, *(f"--ignore={name}" for name in names))[0]
+
+
+def test_a_key_inside_of_the_settings_of_a_kind_of_layer():
+    given = json.loads(make("gemma3").config.to_json_string(use_diff=False))
+    given["rope_parameters"]["sliding_attention"]["new"] = 3
+    name = "rope_parameters.sliding_attention.new"
+    assert unknown_keys(given) == [name]
+    with pytest.raises(ValueError, match=rf"^{name}=3 is not known here"):
+        config_from_hf(given)
+    assert config_from_hf(given, ignore=[name]) == config_from_hf(given, ignore=["all"])
 
 
 ODD_NAMES = {

@@ -19,6 +19,7 @@ from glassformer.huggingface import config_from_hf, load, save, state_from_hf, s
 from glassformer.scratch import cross_entropy_backward
 
 from .models import (
+    ADDED,
     CASES,
     all_in_double,
     ask_ours,
@@ -98,7 +99,9 @@ def test_float64(tmp_path, case, attention, room, padded):
 
 
 @both_rooms
-@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith(IN_FLOAT64_ALREADY)])
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.startswith(("t5", "llama", "mistral", "qwen3"))]
+)
 @torch.no_grad()
 def test_float64_against_what_casts_to_float32(tmp_path, case, room):
     theirs = make(case, torch.float64)
@@ -111,9 +114,7 @@ def test_float64_against_what_casts_to_float32(tmp_path, case, room):
 
 
 @both_rooms
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case not in ("bert", "gpt2-headless", "qwen3-headless")]
-)
+@pytest.mark.parametrize("case", [case for case in CASES if case != "bert" and not case.endswith("headless")])
 def test_gradients(tmp_path, case, room):
     double, reference = in_float64(case)
     with double:
@@ -146,12 +147,57 @@ def test_gradients(tmp_path, case, room):
         zeros = {name: np.zeros(w.shape) for name, w in ours.state_dict().items() if "pooler" in name}
         gradients = zeros | gradients
         expected |= {name: np.zeros(w.shape) for name, w in theirs.named_parameters() if "pooler" in name}
-    actual = state_to_hf(ours.config, gradients)  # a gradient lies as its weight does
+    kind = theirs.config.model_type
+    actual = state_to_hf(ours.config, gradients, model_type=kind)  # a gradient lies as its weight does
+    nothing = {name: 0 * gradient for name, gradient in gradients.items()}  # where a file stores 1 less
+    shifts = state_to_hf(ours.config, nothing, model_type=kind)
+    actual = {name: gradient - shifts[name] for name, gradient in actual.items()}
     assert actual.keys() == expected.keys()
     scale = max(np.abs(gradient).max() for gradient in expected.values())
     difference = max(largest_difference(actual[name], expected[name]) for name in expected) / scale
     component = f"{CASES[case].named}: gradients"
     record(component, reference, "float64", room, difference, GRADIENTS, section="Gradients of whole models")
+
+
+DIFFER = (
+    "qwen2-windows",
+    "phi3-window",
+    "smollm3",
+    "granite",
+    "ministral3",
+    "olmo2",
+    "olmo3",
+    "gemma2",
+    "gemma3",
+)
+
+
+@both_rooms
+@pytest.mark.parametrize("case", DIFFER)
+@pytest.mark.parametrize("side", ["left", "right"])
+@torch.no_grad()
+def test_in_random_steps_with_a_cache(tmp_path, case, room, side):
+    """Longer than every window, with padding on either side."""
+    with all_in_double():
+        theirs = make(case, torch.float64)
+        theirs.save_pretrained(tmp_path)
+        given = batch(case, True)
+        if side == "right":
+            given["mask"] = given["mask"][:, ::-1].copy()
+            given["position_ids"] = np.maximum(np.cumsum(given["mask"], axis=1) - 1, 0)
+        expected, _ = ask_theirs(case, theirs, given)
+    model, expected = load(tmp_path, room=room, dtype="float64"), numpy(expected)
+    T, rng, begin, pieces = given["ids"].shape[1], np.random.default_rng(2), 0, []
+    given = {name: torch.from_numpy(array) if room == "nn" else array for name, array in given.items()}
+    cache = model.new_cache(len(expected), T)
+    while begin < T:
+        end = min(T, begin + int(rng.integers(1, 13)))
+        piece = {name: array[:, (0 if name == "mask" else begin) : end] for name, array in given.items()}
+        pieces.append(numpy(model(**piece, cache=cache)))
+        begin = end
+    difference = largest_difference(np.concatenate(pieces, axis=1)[given["mask"]], expected[given["mask"]])
+    component = f"{CASES[case].named}: logits with a cache"
+    record(component, CASTS_UNDONE, "float64", room, difference, DOUBLE, section="Whole models")
 
 
 @both_rooms
@@ -180,13 +226,16 @@ def test_a_window_with_a_cache(tmp_path, room, piece):
 @every_case
 def test_what_we_save_is_what_they_saved_and_opens_there(tmp_path, case, room):
     make(case).save_pretrained(tmp_path / "theirs")
-    save(load(tmp_path / "theirs", room=room), tmp_path / "ours")
+    model = load(tmp_path / "theirs", room=room)
+    save(model, tmp_path / "ours")
     theirs = load_file(tmp_path / "theirs/model.safetensors")
     ours = load_file(tmp_path / "ours/model.safetensors")
+    if case.startswith("phi3"):  # saved with matrices side by side there, one by one here
+        theirs = state_to_hf(model.config, state_from_hf(model.config, theirs, model_type="phi3"))
     assert {name for name in theirs.keys() ^ ours.keys() if "seq_relationship" not in name} == set()
     for name, values in ours.items():
         assert values.dtype == theirs[name].dtype
-        np.testing.assert_array_equal(values, theirs[name])
+        np.testing.assert_allclose(values, theirs[name], rtol=0, atol=2**-24 * ADDED.get(case, 0))
     kind = getattr(transformers, json.loads((tmp_path / "ours/config.json").read_text())["architectures"][0])
     opened, report = kind.from_pretrained(tmp_path / "ours", output_loading_info=True)
     # That one sentence follows another, our models do not predict.
@@ -206,14 +255,17 @@ def test_a_state_dict_there_and_back(tmp_path, case):
     config = config_from_hf(
         theirs.config.to_dict() | {"architectures": [CASES[case].architecture]}, theirs.state_dict()
     )
+    kind = theirs.config.model_type
     for state in (theirs.state_dict(), {name: w.numpy() for name, w in theirs.state_dict().items()}):
-        ours = state_from_hf(config, state)
-        back = state_to_hf(config, ours)
+        ours = state_from_hf(config, state, model_type=kind)
+        back = state_to_hf(config, ours, model_type=kind)
         assert back.keys() <= state.keys()
         for name, values in back.items():
             assert type(values) is type(state[name])
-            np.testing.assert_array_equal(numpy(values), numpy(state[name]))
-        again = state_from_hf(config, back)
+            np.testing.assert_allclose(
+                numpy(values), numpy(state[name]), rtol=0, atol=2**-24 * ADDED.get(case, 0)
+            )
+        again = state_from_hf(config, back, model_type=kind)
         assert again.keys() == ours.keys()
         for name in ours:
             np.testing.assert_array_equal(numpy(again[name]), numpy(ours[name]))

@@ -1,14 +1,14 @@
-"""Loads and saves Hugging Face folders with published weights, for GPT-2, BERT, T5 and the LLaMA family.
+"""Loads and saves Hugging Face folders with published weights, for GPT-2, BERT, T5, LLaMA and its relatives.
 
-`folders` loads and saves folders. `families` has a file for each family. By these, `configs` translates
-configurations field by field and `weights` translates weights name by name. `files` reads one tensor at a time. A
-model is a `Transformer` of either room, "scratch" or "nn"; the first does not need torch. The axes: V vocabulary, D
-d_model.
+`folders` loads and saves folders. `families` has tables for each family. By these, `configs` and `tables` translate
+configurations key by key, and `weights` and `states` translate weights name by name. `files` reads one tensor at a
+time. A model is a `Transformer` of either room, "scratch" or "nn"; the first does not need torch. The axes: V
+vocabulary, D d_model.
 """
 
 from glassformer.huggingface.configs import config_from_hf, config_to_hf, unknown_keys
 from glassformer.huggingface.folders import load, save, start_id, stop_ids, tokenizer
-from glassformer.huggingface.weights import state_from_hf, state_to_hf
+from glassformer.huggingface.states import state_from_hf, state_to_hf
 
 __all__ = [
     "config_from_hf",

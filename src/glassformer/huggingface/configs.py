@@ -1,36 +1,36 @@
-"""Translates configurations field by field, from a config.json to a `ModelConfig` and back, by `families`."""
+"""Translates configurations, from a config.json to a `ModelConfig` and back, by the tables of `families`."""
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields, replace
+from functools import lru_cache
 from typing import Any
 
 from glassformer import _checks as checks
-from glassformer.config import Derived, ModelConfig
-from glassformer.huggingface.families import FORMATS, family_of
-from glassformer.huggingface.families.format import NEEDED, Format, needed
+from glassformer.config import OF_A_LAYER, ModelConfig
+from glassformer.huggingface import tables
+from glassformer.huggingface.families import FORMATS
+from glassformer.huggingface.families.format import Format, Layout
 from glassformer.huggingface.families.rope import RAMP, SCALINGS
 from glassformer.huggingface.files import Weights
 from glassformer.huggingface.keys import (
     ALL,
-    ROPE_KEYS,
     RULES,
     SCALES,
     WITHOUT_EFFECT,
+    Key,
     Rule,
     check_known,
     check_rules,
     contradiction,
     type_is_missing,
-    unsupported,
     without,
 )
 from glassformer.huggingface.weights import check_sizes, has_own_head
+from glassformer.layers import Layer
 
 COMMON = ("model_type", "architectures", *(name for name, *_ in RULES), *WITHOUT_EFFECT)
 """The keys that are accounted for in the files of every family."""
-
-FLOATS = [f.name for f in fields(ModelConfig) if f.type in (float, Derived[float])]
 
 
 def config_from_hf(
@@ -51,7 +51,8 @@ def config_from_hf(
             not support; the message names it.
         TypeError: `ignore` is not a list of names.
     """
-    return with_own_head(described(given, state, ignore), state)
+    config = described(given, state, ignore)
+    return with_own_head(config, state, layout_of(config, given.get("model_type")))
 
 
 def unknown_keys(given: Mapping[str, Any]) -> list[str]:
@@ -59,16 +60,10 @@ def unknown_keys(given: Mapping[str, Any]) -> list[str]:
     kind = given.get("model_type")
     if not isinstance(kind, str) or kind not in FORMATS:
         return []
-    known = {*COMMON, *FORMATS[kind].keys}
-    inner = [
-        f"{where}.{key}"
-        for where in ("rope_parameters", "rope_scaling")
-        if where in known and isinstance(given.get(where), dict)
-        for key, value in given[where].items()
-        if key not in ROPE_KEYS
-        and not isinstance(value, dict)  # an object for each kind of layer is refused anyway
-    ]
-    return [key for key in given if key not in known] + inner
+    form = FORMATS[kind]
+    known = {*COMMON, *form.keys}
+    inside = () if form.rope is None else form.rope.unknown(given)
+    return [*(key for key in given if key not in known), *inside]
 
 
 def described(
@@ -83,23 +78,20 @@ def described(
         raise ValueError(type_is_missing(given, tuple(FORMATS)))
     form = FORMATS[kind]
     given = _one_name_each(given, form)
-    check_rules(given, (*RULES, *form.must_be, *_scales(given, form)))
+    check_rules(given, (*_rules(form), *form.must_be, *_scales(given, form)))
     unknown = unknown_keys(given)
     settings: dict[str, Any] = {}
     config = None
     try:
-        settings = _as_tables_say(given, form) | form.read(form, given, () if state is None else state)
-        for name in FLOATS:
-            value = settings.get(name)
-            if type(value) is int and abs(value) < checks.LARGEST:
-                settings[name] = float(value)  # JSON may contain 10000 for 10000.0
+        settings = tables.read(form, given)
+        if form.read is not None:
+            settings |= form.read(form, given, () if state is None else state)
         if not unknown:  # otherwise, they are a better reason than what follows from their absence
             config = ModelConfig(**settings)
             if isinstance(state, Weights):  # their shapes are known before any is read
-                check_sizes(config, state.shapes)
+                check_sizes(config, state.shapes, form.layout)
     except (ValueError, TypeError) as error:  # in a file, it is the value that is wrong
-        scaling = SCALINGS.get(settings.get("rope_scaling", "default"), {})
-        raise ValueError(_in_their_words(str(error), form, scaling)) from None
+        raise ValueError(_in_their_words(str(error), form, settings)) from None
     check_known(given, unknown, ignore)
     assert config is not None  # a file with unknown keys has just been refused
     return config
@@ -117,14 +109,19 @@ def _one_name_each(given: Mapping[str, Any], form: Format) -> dict[str, Any]:
     return found
 
 
+def _rules(form: Format) -> list[Rule]:
+    """Returns the rules for the keys that this family does not read."""
+    return [rule for rule in RULES if rule[0] not in form.keys]
+
+
 def _scales(given: Mapping[str, Any], form: Format) -> list[Rule]:
-    """Returns the rules for keys that set the scale of scores: only 1/√K, for heads of K numbers, is computed."""
-    width = given.get("head_dim", form.fields.get("d_head", ("", None))[1])
+    """Returns the rules for keys that set the scale of scores in other families: here, it must be 1/√K."""
+    width = given.get("head_dim", form.fields.get("d_head", Key("", None)).default)
     size, heads = given.get("hidden_size"), given.get("num_attention_heads")
     if width is None and type(size) is int and type(heads) is int and heads > 0:
         width = size // heads
     return [
-        (name, (None,), "scores are divided by the square root of a head's width")
+        (name, (None,), "it belongs to other families, and would change the scale of scores")
         for name, power in SCALES.items()
         if name in form.also
         and not (type(width) is int and width > 0 and _close(given.get(name), width**power))
@@ -135,59 +132,104 @@ def _close(value: Any, other: float) -> bool:
     return type(value) in (int, float) and abs(value / other - 1) <= 1e-6
 
 
-def with_own_head(config: ModelConfig, state: Mapping[str, Any] | None) -> ModelConfig:
+def with_own_head(config: ModelConfig, state: Mapping[str, Any] | None, layout: Layout) -> ModelConfig:
     """Returns the config, changed to an untied head if the weights have their own."""
-    if config.head == "tied" and state is not None and has_own_head(config, state):
+    if config.head == "tied" and state is not None and has_own_head(layout, state):
         config = config.replace(head="untied")
     return config
+
+
+def layout_of(config: ModelConfig, family: str | None = None) -> Layout:
+    """Returns the names of a model's weights: in that family's files, or in those that it would be written as."""
+    if family is not None:
+        checks.one_of("model_type", family, tuple(FORMATS))
+    layout = FORMATS[_best(config)[0] if family is None else family].layout
+    return replace(layout, names={**layout.names, **layout.gated}) if config.gated else layout
 
 
 def config_to_hf(config: ModelConfig) -> dict[str, Any]:
     """Returns a config.json, as a dictionary, that `config_from_hf` and the library transformers understand.
 
     Raises:
-        ValueError: no family has such a model; the message names the fields that prevent it.
+        ValueError: no family has such a model; the message names what the family lacks that comes closest.
         TypeError: `config` is not a ModelConfig.
     """
     checks.instance("config", config, ModelConfig)
-    kind = family_of(config)
-    form = FORMATS[kind]
-    given = {
-        "architectures": [form.architectures[-1 if config.head == "none" else 0]],
-        "model_type": kind,
-        **{name: getattr(config, ours) for ours, (name, _) in form.fields.items()},
-        form.activation[0]: form.word(config.feedforward),
-        **form.write(form, config),
-    }
-    # Translate back to see whether anything was lost. LLaMAs have no dropout, and a pooler shows in its
-    # weights. Without a ramp between slow and fast pairs, its ends mean nothing.
-    back = config_from_hf(given)
-    silent = {"dropout", "pooler"} | (RAMP if config.rope_scaling == "linear" else set())
+    kind, given, lost = _best(config)
+    if lost:
+        raise ValueError(f"{kind} of transformers has no {', '.join(lost)}")
+    return dict(given)
+
+
+@lru_cache(maxsize=64)
+def _best(config: ModelConfig) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    """Returns the family that loses least of a model, its file, and what is lost: the first of several."""
+    best: tuple[str, dict[str, Any], tuple[str, ...]] | None = None
+    for kind, form in FORMATS.items():
+        if form.claims is not None and not form.claims(config):
+            continue
+        given = {"model_type": kind} | tables.write(form, config)
+        try:
+            lost = _lost(config, config_from_hf(given))
+        except ValueError:
+            continue
+        if best is None or len(lost) < len(best[2]):
+            best = kind, given, lost
+        if not lost:
+            break
+    assert best is not None  # a GPT-2 can be any decoder, less what it lacks
+    return best
+
+
+def _lost(config: ModelConfig, back: ModelConfig) -> tuple[str, ...]:
+    """Returns what a model has that was lost on the way to a file and back.
+
+    LLaMAs have no dropout, and a pooler shows in its weights. Without a ramp between slow and fast pairs, its ends mean
+    nothing.
+    """
+    differ = config.kinds is not None or back.kinds is not None
+    silent = {"dropout", "pooler", "kinds", "order", *(OF_A_LAYER if differ else ())}
+    silent |= RAMP if config.rope_scaling == "linear" else set()
     lost = [
         f"{f.name}={getattr(config, f.name)!r} (it has {getattr(back, f.name)!r})"
         for f in fields(ModelConfig)
         if f.name not in silent and getattr(back, f.name) != getattr(config, f.name)
     ]
-    if lost:
-        raise ValueError(f"{kind} of transformers has no {', '.join(lost)}")
-    return given
+    if differ:
+        pairs = ((i, _meant(config.layer(i)), _meant(back.layer(i))) for i in range(config.n_layers))
+        index, ours, theirs = next((pair for pair in pairs if pair[1] != pair[2]), (0, {}, {}))
+        lost += [
+            f"{name}={value!r} in layer {index} (it has {theirs.get(name)!r})"
+            for name, value in ours.items()
+            if value != theirs.get(name)
+        ]
+    return tuple(lost)
 
 
-def _in_their_words(message: str, form: Format, scaling: Mapping[str, tuple[str, Any]]) -> str:
+def _meant(layer: Layer) -> dict[str, Any]:
+    """Returns the numbers and choices of a layer by their names, without those that mean nothing."""
+    found = {"scores": layer.scores}
+    for part in (layer.attention, layer.feedforward, layer.residual, layer.attention.rotation):
+        found |= {} if part is None else asdict(part)
+    if found.get("scaling") == "linear":
+        found |= {"slow": None, "fast": None, "original_context": None}
+    return found | {"rotation": layer.attention.rotation is not None}
+
+
+def _in_their_words(message: str, form: Format, settings: Mapping[str, Any]) -> str:
     """Replaces our field names in a message by the file's names for them."""
-    tables = (*form.fields.items(), *scaling.items())
-    for ours, theirs in [*((ours, theirs) for ours, (theirs, _) in tables), *form.said.items()]:
+    names = {ours: key.name for ours, key in (form.fields | form.part_keys).items()}
+    if form.kinds is not None:
+        message = re.sub(r"^kinds\['\w+'\]: ", "", message)
+        names |= {
+            ours: key.name
+            for own in form.kinds.own.values()
+            for ours, key in own.items()
+            if isinstance(key, Key)
+        }
+    kinds = (settings, *(settings.get("kinds") or {}).values())
+    scaling = next((own["rope_scaling"] for own in kinds if "rope_scaling" in own), "default")
+    names |= {ours: theirs for ours, (theirs, _) in SCALINGS[scaling].items()}
+    for ours, theirs in (names | dict(form.said)).items():
         message = re.sub(rf"\b{ours}=", f"{theirs}=", message)
     return message
-
-
-def _as_tables_say(given: Mapping[str, Any], form: Format) -> dict[str, Any]:
-    """Reads the fields that the tables of a family describe."""
-    settings = dict(form.always)
-    for ours, (theirs, default) in form.fields.items():
-        settings[ours] = needed(given, theirs) if default == NEEDED else given.get(theirs, default)
-    theirs, default, words = form.activation
-    name = given.get(theirs, default)
-    if not isinstance(name, str) or name not in words:
-        raise unsupported(given, theirs, f"known are {', '.join(words)}")
-    return settings | {"feedforward": words[name]}

@@ -13,7 +13,7 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.atomic_files import replacing
-from glassformer.huggingface.configs import config_to_hf, described, with_own_head
+from glassformer.huggingface.configs import config_to_hf, described, layout_of, with_own_head
 from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.families.format import needed
 from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights, instead
@@ -25,7 +25,8 @@ from glassformer.huggingface.keys import (
     type_is_missing,
     without,
 )
-from glassformer.huggingface.weights import state_to_hf, translated
+from glassformer.huggingface.states import state_to_hf
+from glassformer.huggingface.weights import translated
 from glassformer.protocols import AnyTransformer
 from glassformer.text import library_tokenizer
 from glassformer.untrusted_files import no_address, read_json, seems, text_in
@@ -103,8 +104,9 @@ def load(
                 "dtype='float16' is too narrow for a T5, whose feed-forward networks write numbers above "
                 f"{LARGEST_HALF:,.0f}: 'bfloat16' needs no more memory"
             )
+    layout = layout_of(config, given["model_type"])
     with _said_of(folder):
-        config = with_own_head(config, weights)
+        config = with_own_head(config, weights, layout)
     if room == "scratch":
         from glassformer.scratch import Transformer
 
@@ -123,7 +125,7 @@ def load(
 
     shapes = {name: tuple(weight.shape) for name, weight in parameters.items()}
     with _said_of(folder):
-        for name, values in translated(config, shapes, weights, weights.shapes):
+        for name, values in translated(shapes, weights, weights.shapes, layout):
             if dtype == "float16" and values.size and not np.abs(values).max() <= LARGEST_HALF:
                 raise ValueError(
                     f"dtype='float16' cannot hold a number of {name}, which is above {LARGEST_HALF:,.0f}"

@@ -6,12 +6,28 @@ lists may change what a model computes, so it is never passed over in silence.
 
 import shlex
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from glassformer import _checks as checks
 
 Rule = tuple[str, tuple[Any, ...], str]
 """A key, the values with which it changes nothing (a list of them changes nothing either), and why no other is run."""
+
+NEEDED = "needed"
+"""Takes the place of a default: the file must have this key."""
+
+
+class Key(NamedTuple):
+    """A key of a file, what it is if the file does not have it, and how its value becomes ours.
+
+    A file may also have null, which is None. Numbers are raised to `power`: -0.5 for a width whose square root
+    divides. `words` has our values by theirs. Names inside of the object for rotary positions begin with "rope.".
+    """
+
+    name: str
+    default: Any = NEEDED
+    power: float = 1.0
+    words: Mapping[Any, Any] | None = None
 
 
 SHOWN = 8  # how many unknown keys a message names at most
@@ -82,10 +98,11 @@ WITHOUT_EFFECT = (
 """Keys of config.json that change no number of any family, and why."""
 
 _NO_EXPERTS = "every block has one feed-forward network, not several experts"
-_ONE_SIZE = "no vector is multiplied by a factor of its own here"
+_NO_FACTOR = "a model of this family has no such factor"
 _WHOLE_HEADS = "every head is rotated as a whole"
-_ALIKE = "all blocks of a model are alike here"
-_NO_CAP = "scores and logits have no cap here"
+_NOT_EACH = "no single layer has settings of its own here"
+_NO_CAP = "a model of this family has no cap on scores or logits"
+_POSITIONS = "no layer of this family is without positions"
 _SIDE_BY_SIDE = "attention and the feed-forward network follow each other here"
 RULES: tuple[Rule, ...] = (
     ("quantization_config", (None,), "the weights must be floating-point numbers"),
@@ -95,10 +112,10 @@ RULES: tuple[Rule, ...] = (
     ("n_routed_experts", (0, None), _NO_EXPERTS),
     ("moe_num_experts", (0, None), _NO_EXPERTS),
     ("kv_lora_rank", (0, None), "keys and values are computed from the stream itself here"),
-    ("embedding_multiplier", (1, None), _ONE_SIZE),
-    ("residual_multiplier", (1, None), _ONE_SIZE),
-    ("logits_scaling", (1, None), _ONE_SIZE),
-    ("logit_scale", (1, None), _ONE_SIZE),
+    ("embedding_multiplier", (1, None), _NO_FACTOR),
+    ("residual_multiplier", (1, None), _NO_FACTOR),
+    ("logits_scaling", (1, None), _NO_FACTOR),
+    ("logit_scale", (1, None), _NO_FACTOR),
     ("attn_logit_softcapping", (None,), _NO_CAP),
     ("final_logit_softcapping", (None,), _NO_CAP),
     ("parallel_attn", (False, None), _SIDE_BY_SIDE),
@@ -107,17 +124,17 @@ RULES: tuple[Rule, ...] = (
     ("rotary_pct", (1, None), _WHOLE_HEADS),
     ("rope_interleaved", (False, None), "the two numbers of a pair lie half a head apart"),
     ("use_mrope", (False, None), "positions are numbers, not places in an image"),
-    ("no_rope_layers", (1, None), "every block rotates its queries and keys"),
-    ("no_rope_layer_interval", (0, None), "every block rotates its queries and keys"),
+    ("no_rope_layers", (1, None), _POSITIONS),
+    ("no_rope_layer_interval", (0, None), _POSITIONS),
     ("alibi", (False, None), "this family has no ALiBi"),
     ("multi_query", (False, None), "every head of this family has its own keys and values"),
-    ("per_layer_config", ({}, None), _ALIKE),
-    ("pruned_heads", ({}, None), _ALIKE),
+    ("per_layer_config", ({}, None), _NOT_EACH),
+    ("pruned_heads", ({}, None), _NOT_EACH),
 )
-"""What no family of ours computes: keys of other families, which files that were relabelled keep."""
+"""Keys of other families, which files that were relabelled keep. Families that read one are exempt from its rule."""
 
 SCALES = {"attention_multiplier": -0.5, "query_pre_attn_scalar": 1.0}
-"""Keys that set the scale of scores in other families: the power of a head's width that changes nothing here."""
+"""Keys that set the scale of scores in some families: the power of a head's width that changes nothing in others."""
 
 ROPE_KEYS = tuple(
     each_of(
@@ -188,8 +205,8 @@ WITHOUT_TYPE: tuple[tuple[tuple[str, ...], str], ...] = (
     (("type_vocab_size", "num_hidden_layers"), f'{ADD} "model_type": "bert" if the model is a BERT'),
     (("n_embd", "n_layer", "n_head"), f'{ADD} "model_type": "gpt2" if the model is a GPT-2'),
     (("d_kv", "num_layers"), f'{ADD} "model_type": "t5" if the model is a T5'),
-    (("rms_norm_eps", "num_hidden_layers"), 'the file does not say its family: add "model_type" with "llama", '
-     '"mistral", "qwen2" or "qwen3" if the model is one of these'),
+    (("rms_norm_eps", "num_hidden_layers"), 'the file does not say its family: add "model_type", such as '
+     '"llama", "qwen3" or "gemma2"'),
     (("hidden_size", "num_hidden_layers"), "the file does not say its family, and sizes alone do not describe a model"),
     (("text_config",), "this describes a model of several parts, of which text_config is one"),
     (("vocab_size", "context_length", "d_model"), "these are the fields of this book's ModelConfig, which "
@@ -254,12 +271,20 @@ def without(given: Mapping[str, Any], ignore: Collection[str]) -> dict[str, Any]
     """
     if isinstance(ignore, str) or not all(isinstance(name, str) for name in ignore):
         raise TypeError(f"ignore={ignore!r} must be a list of names")
-    kept = {key: value for key, value in given.items() if key not in ignore}
+    kept = dict(given)
     for name in ignore:
-        outer, _, inner = name.partition(".")
-        if isinstance(kept.get(outer), dict):
-            kept[outer] = {key: value for key, value in kept[outer].items() if key != inner}
+        kept = _without(kept, name)
     return kept
+
+
+def _without(given: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {
+        key: _without(value, name.removeprefix(f"{key}."))
+        if isinstance(value, dict) and name.startswith(f"{key}.")
+        else value
+        for key, value in given.items()
+        if key != name
+    }
 
 
 def check_known(
@@ -303,5 +328,7 @@ def said(given: Mapping[str, Any], names: Iterable[str]) -> str:
 def _at(given: Mapping[str, Any], name: str) -> Any:
     if name in given:
         return given[name]
-    outer, _, inner = name.partition(".")
-    return given[outer][inner]
+    outer = next(
+        key for key, value in given.items() if isinstance(value, dict) and name.startswith(f"{key}.")
+    )
+    return _at(given[outer], name.removeprefix(f"{outer}."))

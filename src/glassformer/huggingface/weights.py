@@ -7,11 +7,8 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families import FORMATS, family_of
 from glassformer.huggingface.families.format import Layout, Place, Shape
 
 # Where each size shows: in which of our weights (# is the block of a stack) and along which axis
@@ -25,7 +22,7 @@ SEEN = {
 }
 
 
-def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape]) -> None:
+def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape], layout: Layout) -> None:
     """Checks that the model is not much larger than its weights, given by their shapes under Hugging Face's names.
 
     Then it can be built, and the few mismatches can be reported by name.
@@ -34,7 +31,6 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape]) -> None:
         ValueError: it is much larger. The message names a size of the model and a weight that is missing or
         has another size.
     """
-    layout = _layout(config)
     wanted, given = config.parameter_count().total, sum(math.prod(shape) for shape in shapes.values())
     stacks = {"decoder" if config.family == "decoder" else "encoder": "n_layers"}
     if config.n_decoder_layers is not None:
@@ -46,7 +42,7 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape]) -> None:
     known = {_full_name(layout, key): shape for key, shape in shapes.items()}
     for stack, name in stacks.items():
         last = getattr(config, name) - 1
-        place = _place(layout, f"{stack}.blocks.{last}.norm_attention.weight")
+        place = place_of(layout, f"{stack}.blocks.{last}.attention.W_q.weight")
         if place.name not in known:
             raise ValueError(f"{name}={last + 1}, but {place.name} is missing")
         elsewhere = "t5_n_buckets" if config.positions == "learned" else "context_length"
@@ -54,56 +50,14 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape]) -> None:
             ours = row.replace("#", stack)
             if size == elsewhere or ours.removesuffix(".weight").replace(".0.", ".#.") not in layout.names:
                 continue
-            place = _place(layout, ours)
+            place = place_of(layout, ours)
             shape = known.get(place.name, ())
             if len(shape) == 2 and shape[1 - axis if place.transposed else axis] != getattr(config, size):
                 raise ValueError(f"{size}={getattr(config, size)}, but {place.name} has shape {shape}")
     raise ValueError(f"the model has {wanted:,} weights, but its files have {given:,}")
 
 
-def state_from_hf(config: ModelConfig, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Turns weights under Hugging Face's names, arrays or tensors, into our state dict; they are views, not copies.
-
-    A prefix such as "transformer." is optional. Tied weights can occur twice if they are equal.
-
-    Raises:
-        ValueError: weights are missing, unknown, of the wrong shape, or tied but different. The message names
-            all of them.
-        TypeError: `config` is not a ModelConfig.
-    """
-    checks.instance("config", config, ModelConfig)
-    shapes = {name: tuple(values.shape) for name, values in state.items()}
-    check_sizes(config, shapes)
-    return dict(translated(config, _our_shapes(config), state, shapes))
-
-
-def state_to_hf(config: ModelConfig, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Turns our state dict, arrays or tensors, into one with Hugging Face's names: views, but for GPT-2's c_attn.
-
-    Tied weights occur once, as in files.
-
-    Raises:
-        ValueError: one of the model's weights is missing or has a different shape, or `state` names a weight that
-            the model does not have.
-        TypeError: `config` is not a ModelConfig.
-    """
-    checks.instance("config", config, ModelConfig)
-    checks.state_dict(_our_shapes(config), {name: tuple(values.shape) for name, values in state.items()})
-    layout = _layout(config)
-    parts: dict[str, dict[int | None, Any]] = {}
-    for name, values in state.items():
-        place = _place(layout, name)
-        theirs = place.name.removeprefix(layout.prefix) if config.head == "none" else place.name
-        parts.setdefault(theirs, {})[place.third] = values.T if place.transposed else values
-    return {name: _side_by_side(by_third) for name, by_third in parts.items()}
-
-
-def _layout(config: ModelConfig) -> Layout:
-    layout = FORMATS[family_of(config)].layout
-    return replace(layout, names={**layout.names, **layout.gated}) if config.gated else layout
-
-
-def _place(layout: Layout, ours: str) -> Place:
+def place_of(layout: Layout, ours: str) -> Place:
     """Returns the place of our weight in their files: "….blocks.7.….weight" is in the row "….blocks.#.…"."""
     path, leaf = ours.rsplit(".", 1)
     number = re.search(r"\.blocks\.(\d+)\.", path)
@@ -115,24 +69,21 @@ def _place(layout: Layout, ours: str) -> Place:
         place = Place(place)
     name = place.name if number is None else place.name.replace("#", number[1])
     # Only matrices are transposed; a bias has a single axis.
-    return Place(f"{name}.{leaf}", place.transposed and leaf == "weight", place.third)
-
-
-def _our_shapes(config: ModelConfig) -> dict[str, Shape]:
-    from glassformer.scratch import Transformer
-
-    # Zeros that are never read or written take no memory.
-    weights = Transformer(config, generator=None).named_parameters()
-    return {name: weight.shape for name, weight in weights.items()}
+    return replace(place, name=f"{name}.{leaf}", transposed=place.transposed and leaf == "weight")
 
 
 def translated(
-    config: ModelConfig, wanted: Mapping[str, Shape], state: Mapping[str, Any], shapes: Mapping[str, Shape]
+    wanted: Mapping[str, Shape], state: Mapping[str, Any], shapes: Mapping[str, Shape], layout: Layout
 ) -> Iterator[tuple[str, Any]]:
     """Yields our names, with shapes `wanted`, and their values from `state`, whose shapes are given, one at a time."""
-    layout = _layout(config)
-    places = {ours: _place(layout, ours) for ours in wanted}
-    expected = {place.name: place.shape(wanted[ours]) for ours, place in places.items()}
+    places = {ours: place_of(layout, ours) for ours in wanted}
+    expected, columns = {}, {}
+    for ours in sorted(places, key=lambda ours: places[ours].part):
+        place, shape = places[ours], wanted[ours]
+        begin = expected[place.name][0 if place.transposed else -1] if place.part else 0
+        columns[ours] = slice(begin, begin + shape[-1])
+        whole = (*shape[:-1], begin + shape[-1])
+        expected[place.name] = whole[::-1] if place.transposed else whole
     copies = {name: source for name, source in layout.copies.items() if name not in expected}
 
     faults, keys = [], {}
@@ -157,7 +108,7 @@ def translated(
     wrapped = "" if any(name in expected for name in keys) else _wrapped(layout, state, expected)
     checks.no_faults(f"the weights do not fit the config{wrapped}", faults)
     # A separate generator, so that mismatches are reported at the call.
-    return ((ours, place.take(state[keys[place.name]])) for ours, place in places.items())
+    return ((ours, place.take(state[keys[place.name]], columns[ours])) for ours, place in places.items())
 
 
 WRAPPERS = {"_orig_mod.": "torch.compile", "module.": "DataParallel", "base_model.": "PEFT"}
@@ -187,9 +138,8 @@ def _full_name(layout: Layout, key: str) -> str:
     return key if is_head or key.startswith(layout.prefix) else layout.prefix + key
 
 
-def has_own_head(config: ModelConfig, state: Mapping[str, Any]) -> bool:
+def has_own_head(layout: Layout, state: Mapping[str, Any]) -> bool:
     """Returns whether there are weights for a head that differ from the embedding's, decided as in transformers."""
-    layout = _layout(config)
     if "unembedding" not in layout.names or "lm_head.weight" not in state:
         return False
     source = layout.copies["lm_head.weight"]
@@ -200,15 +150,3 @@ def has_own_head(config: ModelConfig, state: Mapping[str, Any]) -> bool:
 def _equal(state: Mapping[str, Any], one: str, other: str) -> bool:
     one, other = state[one], state[other]
     return tuple(one.shape) == tuple(other.shape) and bool((one == other).all())
-
-
-def _side_by_side(by_third: Mapping[int | None, Any]) -> Any:
-    """Returns one weight, or three joined in order along the last axis."""
-    if None in by_third:
-        return by_third[None]
-    parts = [by_third[i] for i in range(3)]
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts, axis=-1)
-    import torch
-
-    return torch.cat(parts, dim=-1)

@@ -114,7 +114,8 @@ def test_every_part_of_every_model_is_known():
 
 
 def test_presets_are_the_published_models_to_the_digit():
-    for name, entry in (PUBLISHED | TEACHING).items():
+    shown = {name: entry for name, entry in (PUBLISHED | TEACHING).items() if entry.config.kinds is None}
+    for name, entry in shown.items():
         config = ModelConfig(**KNOWN[name])
         assert config.parameter_count().total == entry.n_parameters, name
         assert {field: getattr(config, field) for field in FIELDS} == {

@@ -27,7 +27,11 @@ def fields_of(config: ModelConfig) -> dict[str, Any]:
 @cache
 def presets() -> dict[str, tuple[str, dict[str, Any], str]]:
     """Returns the presets by name: the kind, the fields, and what is worth knowing."""
-    found = {name: ("Published", fields_of(one.config), one.note) for name, one in PUBLISHED.items()}
+    found = {
+        name: ("Published", fields_of(one.config), one.note)
+        for name, one in PUBLISHED.items()
+        if one.config.kinds is None  # a drawing of one block for all
+    }
     found["shakespeare"] = (
         "Of this book",
         fields_of(shipped.configuration()),

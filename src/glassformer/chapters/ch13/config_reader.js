@@ -1,5 +1,5 @@
 // A config.json of Hugging Face in plain sentences, with a parameter count and our code's response. See config_reader.py.
-import { KEPT, cacheBytes, counted, formulaOf, inBytes, lettered, much, percent, sentence, total } from "../../widgets/engine/counting.js";
+import { KEPT, cachesOf, counted, formulaOf, inBytes, layersOf, lettered, much, percent, sentence, sum, together, total } from "../../widgets/engine/counting.js";
 import { button, frame, grouped, h, hold, put, redrawing, setAll, uniqueId, write } from "../../widgets/kit/kit.js";
 import { model as modelOf, parsed, unknownKeys } from "./hubconfig.js";
 import { NAMES, onPart, partList, stack } from "../../widgets/engine/parts.js";
@@ -27,10 +27,8 @@ export function read(text, tables, formulas, letters) {
   if (refused) {
     return { kind: "refused", verdict: `${refused}.`, lacks: lacking(given, tables), sentences: guessed(given, tables) };
   }
-  const lacks = unknownKeys(given, tables).map((field) => {
-    const [outer, inner] = field.split(".");
-    return { field, lacks: shown(Object.hasOwn(given, field) ? given[field] : given[outer][inner]) };
-  });
+  const inside = (field) => field.split(".").reduce((outer, name) => outer[name], given);
+  const lacks = unknownKeys(given, tables).map((field) => ({ field, lacks: shown(Object.hasOwn(given, field) ? given[field] : inside(field)) }));
   const parts = counted(made, formulas, letters);
   return {
     kind: "runs",
@@ -45,19 +43,22 @@ export function read(text, tables, formulas, letters) {
 }
 
 // Quantities that follow from the fields: [name, formula, number].
-export function derived({ config: made, total: n, sizes }, known) {
-  const { n_layers: L, n_heads: H, n_kv_heads: G, d_head: K, context_length: T } = made;
+export function derived({ config: made, total: n }, known) {
+  const T = made.context_length;
+  const each = (of) => [...new Set(layersOf(made).map(({ fields: { n_heads, n_kv_heads, d_head } }) => of(n_heads, n_kv_heads, d_head)))].join(" or ");
   const name = known[n];
   const rows = [
     ["Parameters N", name ? `as many as ${name}` : "", grouped(n)],
-    ["Width of a head K", `${grouped(H)} heads, ${grouped(H * K)} together`, grouped(K)],
-    ["Query heads for each key/value head", `${grouped(H)} / ${grouped(G)}`, grouped(H / G)],
+    ["Width of a head K", each((H, G, K) => `${grouped(H)} heads, ${grouped(H * K)} together`), each((H, G, K) => grouped(K))],
+    ["Query heads for each key/value head", each((H, G) => `${grouped(H)} / ${grouped(G)}`), each((H, G) => grouped(H / G))],
     ...KEPT.map(([kind, bytes]) => [`Weights in ${kind}`, `${bytes} · N bytes`, inBytes(bytes * n)]),
     ["Operations for each token", "about 2N", much(2 * n)],
   ];
   if (made.family === "decoder" && made.head !== "none") {
-    const sum = `2 · ${[L, G, K, T].map(grouped).join(" · ")} · 2 bytes`;
-    rows.push([`KV cache in bfloat16, ${grouped(T)} positions`, sum, inBytes(cacheBytes({ L, ...sizes }, T, 2))]);
+    const caches = cachesOf(made, T).map(({ L, G, K, kept }) => [L, G, K, kept]);
+    const products = caches.map((factors) => factors.map(grouped).join(" · ")).join(" + ");
+    const bytes = 4 * sum(caches.map((factors) => factors.reduce((a, b) => a * b)));
+    rows.push([`KV cache in bfloat16, ${grouped(T)} positions`, `2 · ${caches.length > 1 ? `(${products})` : products} · 2 bytes`, inBytes(bytes)]);
   }
   return rows;
 }
@@ -129,12 +130,13 @@ function render({ model, el }) {
     );
 
   function drawCount(found) {
-    const { parts: all, total: n, sizes } = found;
+    const { total: n, sizes } = found;
+    const all = together(found.parts);
     const chosen = all.find(({ name }) => name === model.get("part")) ?? all[0];
     const name = tables.known[n];
     write(count, `${grouped(n)} parameters${name ? `, as many as ${name}` : ""}`);
     bar.draw(all, chosen.name);
-    const filled = (letter) => grouped(sizes[letter]);
+    const filled = (letter, own) => grouped(own[letter]);
     parts.draw(
       NAMES.flatMap((one) => {
         const part = all.find((each) => each.name === one);
@@ -144,7 +146,7 @@ function render({ model, el }) {
       [grouped(n), percent(1), ""],
     );
     const rows = derived(found, tables.known);
-    hold(facts, rows.flat(), () => h("tbody", {}, rows.slice(1).map(([what, sum, value]) => h("tr", {}, h("th", { scope: "row" }, what), h("td", {}, sum), h("td", {}, value)))));
+    hold(facts, rows.flat(), () => h("tbody", {}, rows.slice(1).map(([what, how, value]) => h("tr", {}, h("th", { scope: "row" }, what), h("td", {}, how), h("td", {}, value)))));
     return sentence(chosen, all, sizes, all, "");
   }
 

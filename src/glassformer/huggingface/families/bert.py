@@ -10,7 +10,6 @@ from typing import Any
 from glassformer.config import ModelConfig
 from glassformer.huggingface.families.format import (
     ACTIVATION_WORDS,
-    NEEDED,
     NO_CROSS_ATTENTION,
     NO_WINDOW,
     ONE_STACK,
@@ -18,7 +17,7 @@ from glassformer.huggingface.families.format import (
     Layout,
     linear,
 )
-from glassformer.huggingface.keys import each_of
+from glassformer.huggingface.keys import Key, each_of
 
 
 def read(form: Format, given: Mapping[str, Any], names: Any) -> dict[str, Any]:
@@ -36,31 +35,31 @@ def read(form: Format, given: Mapping[str, Any], names: Any) -> dict[str, Any]:
     }
 
 
-def write(form: Format, config: ModelConfig) -> dict[str, Any]:
+def write(config: ModelConfig) -> dict[str, Any]:
     """Returns what a file has beyond the tables."""
     headed = "BertForPreTraining" if config.pooler else "BertForMaskedLM"
     return {
         "architectures": ["BertModel" if config.head == "none" else headed],
-        "attention_probs_dropout_prob": 0.0,
-        "pad_token_id": None,
+        "tie_word_embeddings": True,
     }
 
 
 BERT = Format(
+    model_type="bert",
     architectures=("BertModel", "BertForMaskedLM", "BertForPreTraining"),
     fields={
-        "vocab_size": ("vocab_size", NEEDED),
-        "context_length": ("max_position_embeddings", NEEDED),
-        "d_model": ("hidden_size", NEEDED),
-        "n_layers": ("num_hidden_layers", NEEDED),
-        "n_heads": ("num_attention_heads", NEEDED),
-        "d_ff": ("intermediate_size", NEEDED),
-        "n_segments": ("type_vocab_size", 2),
-        "norm_eps": ("layer_norm_eps", 1e-12),
-        "dropout": ("hidden_dropout_prob", 0.1),
+        "vocab_size": Key("vocab_size"),
+        "context_length": Key("max_position_embeddings"),
+        "d_model": Key("hidden_size"),
+        "n_layers": Key("num_hidden_layers"),
+        "n_heads": Key("num_attention_heads"),
+        "d_ff": Key("intermediate_size"),
+        "n_segments": Key("type_vocab_size", 2),
+        "norm_eps": Key("layer_norm_eps", 1e-12),
+        "dropout": Key("hidden_dropout_prob", 0.1),
+        "feedforward": Key("hidden_act", "gelu", words=ACTIVATION_WORDS),
     },
     always={"family": "encoder", "embedding_norm": True, "norm_placement": "post"},
-    activation=("hidden_act", "gelu", ACTIVATION_WORDS),
     must_be=(
         ("is_decoder", (False, None), "a BERT sees both ways here"),
         ("is_causal", (False, None), "a BERT sees both ways here"),
@@ -76,9 +75,10 @@ BERT = Format(
         "directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head "
         "pooler_type",
     ),
+    written={"attention_probs_dropout_prob": 0.0, "pad_token_id": None},
+    tied=True,
     read=read,
     write=write,
-    claims=lambda config: config.family == "encoder",
     layout=Layout(
         names={
             "token_embedding": "bert.embeddings.word_embeddings",

@@ -1,12 +1,16 @@
-"""What a family is: how it writes its config.json, and what it calls its weights."""
+"""What a family is: tables of what its config.json says, and of what it calls its weights.
+
+`tables` reads and writes files by them, and the JavaScript of chapter 13's page reads files by the same tables.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.keys import Rule, unsupported
+from glassformer.huggingface.families.rope import Rope
+from glassformer.huggingface.keys import Key, Rule, unsupported
 
 Shape = tuple[int, ...]
 
@@ -28,52 +32,36 @@ GATES = {
     "gelu_pytorch_tanh": "geglu_tanh",
 }
 
-NEEDED = "needed"
-"""Takes the place of a default: the file must have this field."""
-
-NOT_CAUSAL = ("is_causal", (True,), "every position sees itself and what comes before it")
-NO_WINDOW: tuple[Rule, ...] = (
-    ("sliding_window", (None,), "no layer of this family has a window"),
-    ("use_sliding_window", (False, None), "no layer of this family has a window"),
-    ("layer_types", ("full_attention", None), "no layer of this family has a window"),
-)
-ONE_STACK = ("is_encoder_decoder", (False, None), "this family has one stack of blocks")
-NO_CROSS_ATTENTION = ("add_cross_attention", (False, None), "this family has no encoder to look at")
-
-
 # Weights
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place of one of our weights in their files, and how it is stored there."""
+    """The place of one of our weights in their files, and how it is stored there.
+
+    `transposed` is a matrix stored as torch's Linear has it, (out, in); ours are (in, out). Several of our weights can
+    lie side by side in one of theirs: `part` is the number of this one. `added` is what ours has more than theirs:
+    Gemma stores a gain without its 1.
+    """
 
     name: str
-    transposed: bool = False  # torch's Linear stores its matrix as (out, in), ours as (in, out)
-    third: int | None = None  # GPT-2 stores W_q, W_k and W_v side by side in one matrix
+    transposed: bool = False
+    part: int = 0
+    added: float = 0.0
 
-    def take(self, theirs: Any) -> Any:
-        """Returns our weight as a view of theirs, without a copy."""
-        if self.third is not None:
-            width = theirs.shape[-1] // 3
-            theirs = theirs[..., self.third * width : (self.third + 1) * width]
-        return theirs.T if self.transposed else theirs
+    def take(self, theirs: Any, columns: slice) -> Any:
+        """Returns our weight, which is these columns of theirs: a view, unless something is added."""
+        ours = (theirs.T if self.transposed else theirs)[..., columns]
+        return ours + self.added if self.added else ours
 
-    def shape(self, ours: Shape) -> Shape:
-        """Returns the shape of theirs, given that of ours."""
-        if self.third is not None:
-            ours = (*ours[:-1], 3 * ours[-1])
-        return ours[::-1] if self.transposed else ours
+    def give(self, ours: Any) -> Any:
+        """Returns what they store of our weight, before it is transposed."""
+        return ours - self.added if self.added else ours
 
 
-def linear(name: str) -> Place:
+def linear(name: str, part: int = 0) -> Place:
     """A matrix that is stored transposed, as in torch's Linear."""
-    return Place(name, transposed=True)
-
-
-def third(number: int, name: str) -> Place:
-    """The first, second or third part of a matrix that combines three."""
-    return Place(name, third=number)
+    return Place(name, transposed=True, part=part)
 
 
 @dataclass(frozen=True)
@@ -95,43 +83,105 @@ class Layout:
 
 # Configurations
 
+NOT_CAUSAL = ("is_causal", (True,), "every position sees itself and what comes before it")
+NO_WINDOW: tuple[Rule, ...] = (
+    ("sliding_window", (None,), "no layer of this family has a window"),
+    ("use_sliding_window", (False, None), "no layer of this family has a window"),
+    ("layer_types", ("full_attention", None), "no layer of this family has a window"),
+)
+ONE_STACK = ("is_encoder_decoder", (False, None), "this family has one stack of blocks")
+NO_CROSS_ATTENTION = ("add_cross_attention", (False, None), "this family has no encoder to look at")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kinds:
+    """Which layers are of which of two kinds, and what each kind has instead of the model's fields.
+
+    `key` is a list with a word for each layer, and `words` has our kinds by these words. Without a list, every n-th
+    layer is of the second kind (`every`), or the first n are (`first`), or none is. If the first kind has a key that
+    is null, or `switch` is false, all layers are of the second kind. If they are `alike`, a list can only repeat that.
+    """
+
+    key: str
+    words: Mapping[Any, str]
+    own: dict[str, dict[str, Any]]
+    every: Key | int | None = None
+    first: Key | None = None
+    switch: Key | None = None
+    alike: bool = False
+
+    @property
+    def keys(self) -> list[Key]:
+        """Returns the keys besides the list."""
+        own = [value for kind in self.own.values() for value in kind.values()]
+        return [key for key in (*own, self.every, self.first, self.switch) if isinstance(key, Key)]
+
+
+class PartOf(NamedTuple):
+    """A part of every layer: the name of its class in `layers.PARTS`, and its arguments, some of which are keys.
+
+    If a key is null, the layers do not have the part.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """Describes the files of a family, as far as tables can express it; two functions do the rest.
+    """Describes the files of a family by tables; two functions do what tables cannot express.
 
-    `fields` maps each of our fields to theirs and its default when the file omits it. `always` holds what the
-    family cannot choose. `must_be` lists those of their fields that change the computation, with the only
-    values that these models support, and why. `activation` is their field, its default, and their names for
-    ours. `said` has any other names of theirs that messages use. `also` lists the keys that a function reads,
-    `aliases` other names of keys, and `without_effect` keys that change no number, and why.
+    `fields` maps each of our fields to their key. `always` holds what the family cannot choose. `rope`, `kinds` and
+    `parts` are rotary positions, kinds of layers and parts that layers have, by their place in `layers.Layer`.
+    `must_be` lists those of their keys that change the computation, with the only values that these models support,
+    and why. `said` has any other names of theirs that messages use. `also` lists the keys that a function reads,
+    `aliases` other names of keys, and `without_effect` keys that change no number, and why. `written` has keys that a
+    file of ours states besides. `tied` is whether the head is the embedding if the file does not say.
 
     `architectures` are the names of its classes: first those with a head, starting with the usual one, then the one
     without. `read` returns what a file says beyond the tables, as fields of ours; the names of its weights, if there
-    are any, may decide. `write` returns what a file has beyond the tables. Both get the format, too, since families
-    can share them. `claims` tells which of our configurations are written as this family.
+    are any, may decide. `write` returns what a file has beyond the tables. `claims` tells which of our configurations
+    can be written as this family, as far as the tables do not tell.
     """
 
+    model_type: str
     architectures: tuple[str, ...]
-    fields: Mapping[str, tuple[str, Any]]
+    fields: dict[str, Key]
     always: Mapping[str, Any] = field(default_factory=dict)
-    activation: tuple[str, str, Mapping[str, str]]
+    rope: Rope | None = None
+    kinds: Kinds | None = None
+    parts: dict[str, PartOf] = field(default_factory=dict)
     must_be: tuple[Rule, ...]
     said: Mapping[str, str] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     without_effect: Mapping[str, str] = field(default_factory=dict)
-    read: Callable[["Format", Mapping[str, Any], Any], dict[str, Any]]
-    write: Callable[["Format", ModelConfig], dict[str, Any]]
-    claims: Callable[[ModelConfig], bool]
+    written: Mapping[str, Any] = field(default_factory=dict)
+    tied: bool = False
+    read: Callable[["Format", Mapping[str, Any], Any], dict[str, Any]] | None = None
+    write: Callable[[ModelConfig], dict[str, Any]] | None = None
+    claims: Callable[[ModelConfig], bool] | None = None
     layout: Layout
+
+    @property
+    def part_keys(self) -> dict[str, Key]:
+        """Returns the keys of its parts, by the arguments that they are."""
+        return {
+            name: value
+            for part in self.parts.values()
+            for name, value in part.arguments.items()
+            if isinstance(value, Key)
+        }
 
     @property
     def keys(self) -> list[str]:
         """Returns the keys of this family's files that are accounted for, besides `COMMON`."""
+        kinds = [] if self.kinds is None else [self.kinds.key, *(key.name for key in self.kinds.keys)]
+        parts = [key.name for key in self.part_keys.values() if not key.name.startswith("rope.")]
         return [
-            *(theirs for theirs, _ in self.fields.values()),
-            *(self.activation[0], *self.also, *self.aliases),
+            *(key.name for key in self.fields.values()),
+            *(() if self.rope is None else self.rope.keys),
+            *("tie_word_embeddings", *kinds, *parts, *self.also, *self.aliases),
             *(name for name, *_ in self.must_be),
             *self.without_effect,
         ]
@@ -146,27 +196,24 @@ class Format:
             )
         return names[0]
 
-    def head(self, given: Mapping[str, Any], *, tied: bool) -> str:
-        """Returns "none", "tied" or "untied" by the architecture's name; uses `tied` if the file does not say."""
+    def head(self, given: Mapping[str, Any]) -> str:
+        """Returns "none", "tied" or "untied" by the architecture's name, and by what the file says."""
         if self.architecture(given) == self.architectures[-1]:
             return "none"
-        return "tied" if flag(given, "tie_word_embeddings", tied) else "untied"
-
-    def word(self, feedforward: str) -> str:
-        """Returns their name for that feed-forward network; if none, any, because translating back shows the loss."""
-        _, _, ours = self.activation
-        return next((theirs for theirs in ours if ours[theirs] == feedforward), next(iter(ours)))
+        said = self.tied if given.get("tie_word_embeddings") is None else given["tie_word_embeddings"]
+        checks.flag("tie_word_embeddings", said)
+        return "tied" if said else "untied"
 
 
 def needed(given: Mapping[str, Any], name: str) -> Any:
-    """Returns the value of a required field."""
+    """Returns the value of a required key."""
     if given.get(name) is None:
         raise ValueError(f"{name} is missing")
     return given[name]
 
 
 def flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
-    """Returns a field that must be true or false."""
+    """Returns a key that must be true or false."""
     value = given.get(name, default)
     checks.flag(name, value)
     return value

@@ -8,7 +8,6 @@ from glassformer.config import ModelConfig
 from glassformer.huggingface.families.format import (
     ACTIVATION_WORDS,
     GATES,
-    NEEDED,
     NO_WINDOW,
     NOT_CAUSAL,
     Format,
@@ -17,7 +16,7 @@ from glassformer.huggingface.families.format import (
     flag,
     linear,
 )
-from glassformer.huggingface.keys import contradiction, without
+from glassformer.huggingface.keys import Key, contradiction
 
 # Both kinds of activations are in one field, and "gated-gelu" uses the tanh.
 WORDS = (
@@ -28,24 +27,19 @@ WORDS = (
 
 
 def read(form: Format, given: Mapping[str, Any], names: Any) -> dict[str, Any]:
-    """Returns the head and the scale of its input."""
+    """Returns the scale of the head's input."""
     checks.whole("d_model", given["d_model"])
-    if given.get("tie_word_embeddings") is None:  # null is as if it were absent
-        given = without(given, ["tie_word_embeddings"])
-    head = form.head(given, tied=True)
+    head = form.head(given)
     _check_activation(form, given)
     # The first T5 models tie their head and scale its input; version 1.1 does neither. Older files state the
     # former, newer ones the latter.
-    scaled = flag(given, "scale_decoder_outputs", flag(given, "tie_word_embeddings", True))
-    return {
-        "head": head,
-        "head_scale": given["d_model"] ** -0.5 if scaled and head != "none" else 1.0,
-    }
+    scaled = flag(given, "scale_decoder_outputs", head == "tied")
+    return {"head_scale": given["d_model"] ** -0.5 if scaled and head != "none" else 1.0}
 
 
 def _check_activation(form: Format, given: Mapping[str, Any]) -> None:
     """Checks that the two keys that transformers derives from `feed_forward_proj`, and lets overrule it, agree."""
-    name, default, _ = form.activation
+    name, default, *_ = form.fields["feedforward"]
     word = given.get(name, default)
     usual = "gelu_new" if word == "gated-gelu" else word.removeprefix("gated-")
     for derived, value in (("is_gated_act", word.startswith("gated-")), ("dense_act_fn", usual)):
@@ -53,16 +47,9 @@ def _check_activation(form: Format, given: Mapping[str, Any]) -> None:
             raise contradiction(name, word, derived, given[derived])
 
 
-def write(form: Format, config: ModelConfig) -> dict[str, Any]:
+def write(config: ModelConfig) -> dict[str, Any]:
     """Returns what a file has beyond the tables."""
-    return {
-        "is_encoder_decoder": True,
-        "tie_word_embeddings": config.head != "untied",
-        "scale_decoder_outputs": config.head_scale != 1.0,
-        "pad_token_id": 0,  # T5's decoder starts with the padding id
-        "decoder_start_token_id": 0,
-        "eos_token_id": None,
-    }
+    return {"scale_decoder_outputs": config.head_scale != 1.0}
 
 
 def _attention(ours: str, theirs: str) -> dict[str, Place]:
@@ -71,20 +58,22 @@ def _attention(ours: str, theirs: str) -> dict[str, Place]:
 
 
 T5 = Format(
+    model_type="t5",
     architectures=("T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model"),
     fields={
-        "vocab_size": ("vocab_size", NEEDED),
-        "context_length": ("n_positions", 512),  # the length it was trained on: there is no longest input
-        "d_model": ("d_model", NEEDED),
-        "n_layers": ("num_layers", NEEDED),
-        "n_decoder_layers": ("num_decoder_layers", None),
-        "n_heads": ("num_heads", NEEDED),
-        "d_head": ("d_kv", NEEDED),
-        "d_ff": ("d_ff", NEEDED),
-        "t5_n_buckets": ("relative_attention_num_buckets", 32),
-        "t5_max_distance": ("relative_attention_max_distance", 128),
-        "norm_eps": ("layer_norm_epsilon", 1e-6),
-        "dropout": ("dropout_rate", 0.1),
+        "vocab_size": Key("vocab_size"),
+        "context_length": Key("n_positions", 512),  # the length it was trained on: there is no longest input
+        "d_model": Key("d_model"),
+        "n_layers": Key("num_layers"),
+        "n_decoder_layers": Key("num_decoder_layers", None),
+        "n_heads": Key("num_heads"),
+        "d_head": Key("d_kv"),
+        "d_ff": Key("d_ff"),
+        "t5_n_buckets": Key("relative_attention_num_buckets", 32),
+        "t5_max_distance": Key("relative_attention_max_distance", 128),
+        "norm_eps": Key("layer_norm_epsilon", 1e-6),
+        "dropout": Key("dropout_rate", 0.1),
+        "feedforward": Key("feed_forward_proj", "relu", words=WORDS),
     },
     always={
         "family": "encoder-decoder",
@@ -94,9 +83,8 @@ T5 = Format(
         "attention_scale": 1.0,
         "feedforward_bias": False,
     },
-    activation=("feed_forward_proj", "relu", WORDS),
     must_be=(("is_encoder_decoder", (True,), "a T5 has both stacks here"), NOT_CAUSAL, *NO_WINDOW),
-    also=("tie_word_embeddings", "scale_decoder_outputs", "dense_act_fn", "is_gated_act"),
+    also=("scale_decoder_outputs", "dense_act_fn", "is_gated_act"),
     aliases={
         "hidden_size": "d_model",
         "num_attention_heads": "num_heads",
@@ -109,9 +97,16 @@ T5 = Format(
         "is_decoder": "only one of the two stacks is a decoder, whatever the file says",
         "add_cross_attention": "a T5's decoder always has it",
     },
+    # T5's decoder starts with the padding id
+    written={
+        "is_encoder_decoder": True,
+        "pad_token_id": 0,
+        "decoder_start_token_id": 0,
+        "eos_token_id": None,
+    },
+    tied=True,
     read=read,
     write=write,
-    claims=lambda config: config.family == "encoder-decoder",
     layout=Layout(
         names={
             "token_embedding": "shared",

@@ -70,12 +70,17 @@ def formulas() -> dict[str, dict[str, Any]]:
     for name, fields in DEPENDS.items():
         names = ("family", *fields)
         entries = {}
-        for values in itertools.product(*(RELATIONS.get(field) or OPTIONS[field] for field in names)):
+        for values in itertools.product(*(_values(field) for field in names)):
             entry = _entry(name, dict(zip(names, values, strict=True)))
             if entry is not None:
                 entries[key(values)] = entry
         found[name] = {"fields": names, "entries": entries}
     return found
+
+
+def _values(field: str) -> tuple[Any, ...]:
+    """Returns the values that a field can have in a file, which are more than a view offers."""
+    return (*(RELATIONS.get(field) or OPTIONS[field]), *(("width",) if field == "qk_norm" else ()))
 
 
 def _entry(name: str, choices: dict[str, Any]) -> dict[str, Any] | None:
