@@ -1,8 +1,10 @@
-"""Measure speed compared with what a reader would otherwise use: ratios measured side by side in one process.
+"""Measure speed compared with what a reader would otherwise use: ratios measured side by side in one run.
 
-Machines are noisy, so we do not compare absolute times from one day to the next. The rivals take turns, round after
-round, and we compare their medians. Before that, we check that both of every pair give the same answer. `make bench`
-prints the table; `--rounds` and `--only` choose how long to measure and what.
+Machines are noisy, so we do not compare absolute times from one day to the next. Each rival has a process of its own,
+because the threads of one library go on waiting for work, on a core, while the next one is measured. The processes take
+turns, round after round, and we compare them round by round: a row shows the median, and the smallest and largest.
+Before that, we check that both of every pair give the same answer. `make bench` prints the table; `--rounds` and
+`--only` choose how long to measure and what.
 
 The one exception is the engine in the page. For it the table also shows characters per second and milliseconds, because
 a reader waits for those.
@@ -41,7 +43,6 @@ from glassformer.widgets.kit.modules import needed, read
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for tools
 from tools.shared import browser
 
-MEBI = 1024**2
 GPT2_SMALL = published("gpt2").config
 SMALL = ModelConfig(vocab_size=65, context_length=256, d_model=128, n_layers=4, n_heads=4)
 
@@ -60,16 +61,49 @@ class Row(NamedTuple):
     met: bool
 
 
-def take_turns(rounds: int, *works: Callable[[], object]) -> list[float]:
-    """Returns the median seconds of each task, all of them run once per round, after one warm-up round."""
-    times: list[list[float]] = [[] for _ in works]
-    for i in range(rounds + 1):
-        for work, taken in zip(works, times, strict=True):
-            start = time.perf_counter()
-            work()
-            if i:
-                taken.append(time.perf_counter() - start)
-    return [median(taken) for taken in times]
+Works = dict[str, Callable[[], object]]
+"""What rivals do, by their names."""
+
+IN_A_ROW = 3  # times that a work is repeated in its turn, after which the median counts
+
+
+def take_turns(part: str, rounds: int, works: Works) -> dict[str, list[float]]:
+    """Returns the seconds that each work takes in each round. Each has a process, where it is made again."""
+    command = [sys.executable, __file__, "--part", part, "--work"]
+    running = {
+        name: subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for name in works
+    }
+    found: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(rounds):
+        for name, process in running.items():
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("your turn\n")
+            process.stdin.flush()
+            found[name].append(float(process.stdout.readline()))
+    for process in running.values():
+        process.communicate()
+    return found
+
+
+def wait_for_turns(work: Callable[[], object]) -> None:
+    """Does a work whenever a line comes in, first to warm up; prints the median of its seconds."""
+    for _ in sys.stdin:
+        work()
+        print(median(seconds(work) for _ in range(IN_A_ROW)), flush=True)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Returns how long a work takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def compared(found: dict[str, list[float]], one: str, other: str) -> list[float]:
+    """Returns how long one work takes relative to another, in each round."""
+    return [a / b for a, b in zip(found[one], found[other], strict=True)]
 
 
 def three_models(config: ModelConfig) -> tuple[GPT2LMHeadModel, nn.Transformer, scratch.Transformer]:
@@ -86,19 +120,13 @@ def three_models(config: ModelConfig) -> tuple[GPT2LMHeadModel, nn.Transformer, 
     return reference, in_torch.eval(), in_numpy.eval()
 
 
-def bandwidth() -> float:
-    """Measures how many bytes a second a matrix–vector product reads: the best of ten, from 256 MiB of weights."""
-    matrix, vector = np.ones((8192, 8192), np.float32), np.ones(8192, np.float32)
-    best = min(take_turns(1, lambda: vector @ matrix)[0] for _ in range(10))
-    return matrix.nbytes / best
-
-
-def generation(
-    name: str, config: ModelConfig, n_new: int, rounds: int, goals: tuple[float, float]
-) -> list[Row]:
-    """Measures greedy generation with a cache, for one text."""
+def generating(config: ModelConfig, n_new: int) -> Works:
+    """Greedy generation with a cache, for one text; and reading all weights once for each token."""
     reference, in_torch, in_numpy = three_models(config)
     prompt = np.random.default_rng(0).integers(0, config.vocab_size, 16)
+    rows = [weight for weight in in_numpy.named_parameters().values() if weight.ndim == 2]
+    rows[0] = rows[0].T  # the token embedding, as the head reads it
+    vectors = [np.ones(len(matrix), np.float32) for matrix in rows]
 
     def theirs() -> np.ndarray:
         ids = torch.from_numpy(prompt)[None]
@@ -106,53 +134,70 @@ def generation(
         with torch.no_grad():
             return reference.generate(ids, attention_mask=torch.ones_like(ids), **settings)[0].numpy()
 
-    def ours(model: object) -> Callable[[], np.ndarray]:
-        return lambda: generate(model, prompt, n_new, temperature=0)[0]
+    def reading() -> None:
+        for _ in range(n_new):
+            for vector, matrix in zip(vectors, rows, strict=True):
+                vector @ matrix
 
-    for model in (in_torch, in_numpy):
-        np.testing.assert_array_equal(ours(model)(), theirs())
-    t_theirs, t_torch, t_numpy = take_turns(rounds, theirs, ours(in_torch), ours(in_numpy))
-    weights = sum(weight.nbytes for weight in in_numpy.named_parameters().values())
-    if weights > 100 * MEBI:
-        limit = t_theirs / n_new / (weights / bandwidth())
-        print(
-            f"{name}: {t_theirs / n_new * 1e3:.1f} ms per token in transformers; reading its weights "
-            f"({weights / MEBI:.0f} MiB) once for each token allows at most {limit:.2f} ×"
-        )
-    else:
-        print(
-            f"{name}: {t_theirs / n_new * 1e3:.2f} ms per token in transformers; the weights fit in the CPU's cache"
-        )
+    ours = {
+        "scratch (NumPy)": lambda: generate(in_numpy, prompt, n_new, temperature=0)[0],
+        "nn (PyTorch)": lambda: generate(in_torch, prompt, n_new, temperature=0)[0],
+    }
+    return {"transformers": theirs, **ours, "reading": reading}
+
+
+def generation(part: str, name: str, rounds: int, goals: tuple[float, float]) -> list[Row]:
+    """Compares greedy generation."""
+    works = WORKS[part]()
+    for ours in ("scratch (NumPy)", "nn (PyTorch)"):
+        np.testing.assert_array_equal(works[ours](), works["transformers"]())
+    found = take_turns(part, rounds, works)
+    limit = median(compared(found, "transformers", "reading"))
+    print(
+        f"{name}: NumPy reads all matrices in 1/{limit:.2f} of the time that transformers takes for a token"
+    )
     return [
-        faster(f"generate, {name}", "scratch (NumPy)", "transformers", t_theirs / t_numpy, goals[0]),
-        faster(f"generate, {name}", "nn (PyTorch)", "transformers", t_theirs / t_torch, goals[1]),
+        faster(f"generate, {name}", ours, "transformers", compared(found, "transformers", ours), goal)
+        for ours, goal in zip(("scratch (NumPy)", "nn (PyTorch)"), goals, strict=True)
     ]
 
 
-def forward(rounds: int) -> list[Row]:
-    """Measures the logits for one text of 128 tokens, at the size of GPT-2 small."""
+def reading_a_text() -> Works:
+    """The logits for one text of 128 tokens, at the size of GPT-2 small."""
     reference, in_torch, in_numpy = three_models(GPT2_SMALL)
     ids = np.random.default_rng(0).integers(0, GPT2_SMALL.vocab_size, (1, 128))
     tensor = torch.from_numpy(ids)
-    with torch.no_grad():
-        expected = reference(tensor).logits.numpy()
-        bound = 1e-4 * np.abs(expected).max()
-        np.testing.assert_allclose(in_numpy(ids), expected, rtol=0, atol=bound)
-        np.testing.assert_allclose(in_torch(tensor).numpy(), expected, rtol=0, atol=bound)
-        works = (lambda: in_numpy(ids), lambda: in_torch(tensor), lambda: reference(tensor).logits)
-        t_numpy, t_torch, t_theirs = take_turns(rounds, *works)
-    work = "forward, GPT-2 small, T=128"
+    return {
+        "scratch (NumPy)": lambda: in_numpy(ids),
+        "nn (PyTorch)": torch.no_grad()(lambda: in_torch(tensor).numpy()),
+        "transformers": torch.no_grad()(lambda: reference(tensor).logits.numpy()),
+    }
+
+
+def forward(rounds: int) -> list[Row]:
+    """Compares the logits for one text."""
+    works = WORKS["forward"]()
+    expected = works["transformers"]()
+    for work in works.values():
+        np.testing.assert_allclose(work(), expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+    found = take_turns("forward", rounds, works)
     return [
-        slower(work, "scratch (NumPy)", "nn (PyTorch eager)", t_numpy / t_torch, 0.85),
-        slower(work, "scratch (NumPy)", "transformers", t_numpy / t_theirs, 0.85),
+        slower("forward, GPT-2 small, T=128", ours, rival, compared(found, ours, rival), goal)
+        for ours, rival, goal in (
+            ("scratch (NumPy)", "nn (PyTorch)", 0.9),
+            ("scratch (NumPy)", "transformers", 0.8),
+            ("nn (PyTorch)", "transformers", 0.9),
+        )
     ]
 
 
-def forward_and_backward(rounds: int) -> list[Row]:
-    """Measures the loss and all gradients for a batch of 12 × 64 characters, with 4 layers and a width of 128."""
+def learning() -> Works:
+    """The loss and all gradients for a batch of 12 × 64 characters, with 4 layers and a width of 128."""
     reference, in_torch, in_numpy = three_models(SMALL)
     for model in (reference, in_torch, in_numpy):
         model.train()
+    for config_name in ("resid_pdrop", "embd_pdrop", "attn_pdrop"):
+        assert getattr(reference.config, config_name) == 0  # the same work: no dropout anywhere
     windows = np.random.default_rng(0).integers(0, SMALL.vocab_size, (12, 65))
     ids, targets = windows[:, :-1], windows[:, 1:]
     tensor, wanted = torch.from_numpy(ids.copy()), torch.from_numpy(targets.copy())
@@ -174,17 +219,24 @@ def forward_and_backward(rounds: int) -> list[Row]:
         logits = reference(tensor).logits.reshape(-1, SMALL.vocab_size)
         torch.nn.functional.cross_entropy(logits, wanted.reshape(-1)).backward()
 
-    expected = by_autograd()
+    return {"scratch (NumPy)": by_hand, "nn (PyTorch)": by_autograd, "transformers": theirs}
+
+
+def forward_and_backward(rounds: int) -> list[Row]:
+    """Compares the loss with all gradients."""
+    works = WORKS["backward"]()
+    expected, found = works["nn (PyTorch)"](), works["scratch (NumPy)"]()
     largest = max(np.abs(gradient).max() for gradient in expected.values())
-    for name, gradient in by_hand().items():
+    for name, gradient in found.items():
         np.testing.assert_allclose(gradient, expected[name], rtol=0, atol=1e-4 * largest)
-    for config_name in ("resid_pdrop", "embd_pdrop", "attn_pdrop"):
-        assert getattr(reference.config, config_name) == 0  # the same work: no dropout anywhere
-    t_numpy, t_torch, t_theirs = take_turns(rounds, by_hand, by_autograd, theirs)
-    work = "forward + backward, 4 × 128, B12 × T64"
+    times = take_turns("backward", rounds, works)
     return [
-        slower(work, "scratch (NumPy)", "nn (PyTorch eager)", t_numpy / t_torch, 1.4),
-        slower(work, "scratch (NumPy)", "transformers", t_numpy / t_theirs, 1.4),
+        slower("forward + backward, 4 × 128, B12 × T64", ours, rival, compared(times, ours, rival), goal)
+        for ours, rival, goal in (
+            ("scratch (NumPy)", "nn (PyTorch)", 1.3),
+            ("scratch (NumPy)", "transformers", 1.1),
+            ("nn (PyTorch)", "transformers", 0.9),
+        )
     ]
 
 
@@ -208,7 +260,7 @@ def training(rounds: int) -> list[Row]:
         )
         kind, step, bfloat16 = json.loads(run.stdout)
         print(f"{kind}: a matrix product takes {bfloat16:.1f} × as long in bfloat16 as in float32")
-        rows.append(slower(f"training step, {kind}", "modern recipe", "recipe of 2019", step, 1.5))
+        rows.append(slower(f"training step, {kind}", "modern recipe", "recipe of 2019", [step], 1.5))
     return rows
 
 
@@ -216,7 +268,9 @@ def training_here(rounds: int) -> tuple[str, float, float]:
     """Returns the kind of CPU, a modern step relative to one of 2019, and a product in bfloat16 relative to float32."""
     single = torch.randn(128, 128, generator=torch.Generator().manual_seed(0))
     half = single.bfloat16()
-    t_half, t_single = take_turns(20 * rounds, lambda: half @ half, lambda: single @ single)
+    t_half, t_single = (
+        median(seconds(lambda one=one: one @ one) for _ in range(20 * rounds)) for one in (half, single)
+    )
     return torch.backends.cpu.get_cpu_capability(), time_of_a_step(LAST, [], rounds), t_half / t_single
 
 
@@ -231,7 +285,7 @@ def one_character(rounds: int) -> list[Row]:
     )
     return [
         Row(work, "a model 8 wide", "our model", f"{tiny:.2f} of its time", "≥ 0.3", tiny >= 0.3),
-        slower(work, "products alone", "our model", alone, 0.33),
+        slower(work, "products alone", "our model", [alone], 0.33),
         Row("94 characters", "no cache", "a cache", f"{ratio:.2f} times as long", "1 to 30", 1 < ratio < 30),
     ]
 
@@ -239,15 +293,12 @@ def one_character(rounds: int) -> list[Row]:
 def loading(rounds: int) -> list[Row]:
     """Measures the time to load a trained model in NumPy: a new process, all imports, the book's decoder."""
 
-    def program(text: str) -> Callable[[], object]:
-        return lambda: subprocess.run([sys.executable, "-c", text], check=True)
+    def program(text: str) -> float:
+        return seconds(lambda: subprocess.run([sys.executable, "-c", text], check=True))
 
-    t_ours, t_theirs = take_turns(
-        rounds, program("from glassformer import shipped; shipped.load()"), program("import torch")
-    )
-    return [
-        slower("start and load a trained model", "scratch (NumPy)", "import torch", t_ours / t_theirs, 0.3)
-    ]
+    ours, theirs = "from glassformer import shipped; shipped.load()", "import torch"
+    ratios = [program(ours) / program(theirs) for _ in range(rounds + 1)][1:]
+    return [slower("start and load a trained model", "scratch (NumPy)", "import torch", ratios, 0.3)]
 
 
 # The engine with its kernel and in plain JavaScript, and what is measured of both.
@@ -452,14 +503,20 @@ def _resident(name: str) -> int:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name))
 
 
-def faster(work: str, ours: str, rival: str, ratio: float, goal: float) -> Row:
+def faster(work: str, ours: str, rival: str, ratios: list[float], goal: float) -> Row:
     """Returns a line that says how many times as fast ours is."""
-    return Row(work, ours, rival, f"{ratio:.2f} × as fast", f"≥ {goal} ×", ratio >= goal)
+    return Row(work, ours, rival, f"{spread(ratios)} × as fast", f"≥ {goal} ×", median(ratios) >= goal)
 
 
-def slower(work: str, ours: str, rival: str, ratio: float, goal: float) -> Row:
+def slower(work: str, ours: str, rival: str, ratios: list[float], goal: float) -> Row:
     """Returns a line that says what fraction of the rival's time ours takes."""
-    return Row(work, ours, rival, f"{ratio:.2f} of its time", f"≤ {goal}", ratio <= goal)
+    return Row(work, ours, rival, f"{spread(ratios)} of its time", f"≤ {goal}", median(ratios) <= goal)
+
+
+def spread(ratios: list[float]) -> str:
+    """Returns the median and, if there are several, the smallest and the largest."""
+    between = f" ({min(ratios):.2f} to {max(ratios):.2f})" if len(ratios) > 1 else ""
+    return f"{median(ratios):.2f}{between}"
 
 
 def table(rows: list[Row]) -> str:
@@ -472,12 +529,18 @@ def table(rows: list[Row]) -> str:
     )
 
 
+WORKS: dict[str, Callable[[], Works]] = {
+    "gpt2": lambda: generating(GPT2_SMALL, 32),
+    "small": lambda: generating(SMALL, 200),
+    "forward": reading_a_text,
+    "backward": learning,
+}
 PARTS = {
-    "gpt2": lambda rounds: generation("GPT-2 small", GPT2_SMALL, 32, rounds, (1.7, 1.25)),
-    "small": lambda rounds: generation("4 × 128", SMALL, 200, rounds, (4, 3.5)),
+    "gpt2": lambda rounds: generation("gpt2", "GPT-2 small", rounds, (2.2, 1.6)),
+    "small": lambda rounds: generation("small", "4 × 128", rounds, (2.8, 1.5)),
     "character": one_character,
     "forward": forward,
-    "backward": lambda rounds: forward_and_backward(4 * rounds),
+    "backward": forward_and_backward,
     "training": training,
     "loading": loading,
     "engine": engine,
@@ -501,7 +564,12 @@ def main() -> int:
     )
     parser.add_argument("--memory-of", choices=("scratch", "nn"), help=argparse.SUPPRESS)
     parser.add_argument("--training", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--part", choices=WORKS, help=argparse.SUPPRESS)
+    parser.add_argument("--work", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.work:
+        wait_for_turns(WORKS[arguments.part]()[arguments.work])
+        return 0
     if arguments.training:
         print(json.dumps(training_here(arguments.rounds)))
         return 0
