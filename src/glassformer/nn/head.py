@@ -10,6 +10,7 @@ from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.feedforward import activation_of
 from glassformer.nn.linear import Linear, normal
 from glassformer.nn.norm import norm_of
+from glassformer.nn.one_row import times
 
 
 class Unembedding(nn.Module):
@@ -51,8 +52,7 @@ class Unembedding(nn.Module):
             x = self.norm(self.activate(self.transform(x)))
         # (D, V)
         weight = embedding.weight.T if self.weight is None else self.weight
-        logits = (x if self.scale == 1 else x * self.scale) @ weight
-        return logits if self.bias is None else logits + self.bias
+        return times(x if self.scale == 1 else x * self.scale, weight, self.bias)
 
 
 class Pooler(nn.Module):

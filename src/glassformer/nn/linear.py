@@ -3,9 +3,9 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
 from glassformer import _checks as checks
+from glassformer.nn.one_row import times
 
 Shape = tuple[int, ...]
 
@@ -34,8 +34,7 @@ class Linear(nn.Module):
     def forward(self, x: Float[Tensor, "*B n_in"]) -> Float[Tensor, "*B n_out"]:
         """Maps x (..., n_in) to (..., n_out)."""
         checks.vectors("x", x, "n_in", self.n_in)
-        # Torch expects the transposed weight
-        return functional.linear(x, self.weight.T, self.bias)
+        return times(x, self.weight, self.bias)
 
 
 def normal(
