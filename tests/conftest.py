@@ -13,8 +13,12 @@ from jaxtyping._import_hook import JaxtypingTransformer
 
 
 def _visit_function(transformer, node, visit=JaxtypingTransformer.visit_FunctionDef):
-    """Replaces jaxtyping's method, which would wrap a nested function at every call and make everything slow."""
-    if any(isinstance(parent, ast.FunctionDef) for parent in transformer._parents):
+    """Replaces jaxtyping's method, which would wrap a nested function at every call and make everything slow.
+
+    Context managers are left as they are, too: torch.compile reads only those that are generators.
+    """
+    nested = any(isinstance(parent, ast.FunctionDef) for parent in transformer._parents)
+    if nested or any(ast.unparse(one) == "contextmanager" for one in node.decorator_list):
         return node
     return visit(transformer, node)
 

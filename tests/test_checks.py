@@ -1,6 +1,9 @@
 """Tests the messages about wrong arguments, from beginning to end: the argument's name, its value and the rule."""
 
 import inspect
+import sys
+from collections import Counter
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +11,7 @@ import pytest
 import torch
 
 from glassformer import _checks as checks
+from glassformer import nn, scratch
 from glassformer.config import ModelConfig
 
 FLOATS, INTS, BOOLS = np.ones((2, 3)), np.arange(6).reshape(2, 3), np.ones((2, 3), bool)
@@ -196,5 +200,73 @@ def test_a_text_from_outside_is_shown_without_control_characters_and_shortened()
 def test_every_check_is_here():
     tested = " ".join([*WRONG_VALUES, *WRONG_KINDS])
     names = {name for name, value in vars(checks).items() if inspect.isfunction(value)}
-    through_another = {"attention", "model_inputs", "score_bias_fits", "text_to_read", "number", "shown"}
-    assert {name for name in names if f"{name}(" not in tested} == through_another
+    others = {
+        "attention",
+        "model_inputs",
+        "score_bias_fits",
+        "text_to_read",
+        "number",
+        "shown",
+        "checked_before",
+    }
+    assert {name for name in names if f"{name}(" not in tested} == others
+
+
+# Only the first block checks
+
+
+ROOMS = {"scratch": (scratch, np.random.default_rng, np.zeros), "nn": (nn, torch.Generator, torch.zeros)}
+
+
+@pytest.fixture(params=ROOMS)
+def read(request):
+    """Returns a model of three blocks, and a function that reads a token with a cache."""
+    room, generator, zeros = ROOMS[request.param]
+    config = ModelConfig(vocab_size=11, context_length=6, d_model=8, n_layers=3, n_heads=2, norm="rmsnorm")
+    model = room.Transformer(config, generator=generator()).eval()
+    cache = model.new_cache(1, 6)
+    return model, lambda **given: model(zeros((1, 1), dtype=int), cache=cache, **given)
+
+
+def calls(read):
+    """Returns the calls of our own functions while a token is read, from block to block."""
+    found = []
+
+    def note(frame, event, _):
+        place = frame.f_code.co_filename
+        if event == "call" and "/glassformer/" in place:
+            found.append((place.rsplit("/glassformer/")[1], frame.f_code.co_name))
+
+    read()
+    sys.setprofile(note)
+    try:
+        read()
+    finally:
+        sys.setprofile(None)
+    begins = [i for i, (place, name) in enumerate(found) if place.endswith("block.py") and name == "forward"]
+    return [found[begin:end] for begin, end in pairwise([*begins, None])]
+
+
+@torch.no_grad()
+def test_a_block_costs_no_more_calls_than_it_needs(read):
+    """Whatever is called once in a block is called for every token in every block."""
+    first, second, _ = (Counter(block) for block in calls(read[1]))
+    of_checks = {name for place, name in first if place.startswith("_checks/")} & {"kind_of", "equal"}
+    assert len(of_checks) == 2
+    assert of_checks.isdisjoint(name for _, name in second)  # only the first block looks at arrays
+    assert second.total() <= 115
+
+
+@torch.no_grad()
+def test_a_layer_that_a_reader_calls_is_checked_also_after_a_model_has_failed(read):
+    model, one = read
+    block = model.decoder.blocks[2]
+    narrow = 0 * model.token_embedding.weight[None, :3, :5]
+    with pytest.raises(ValueError, match=r"d_model"):
+        block(narrow)
+    block.attention.W_v = None  # fails inside of a model, in a block that checks nothing
+    with pytest.raises(TypeError):
+        one()
+    with pytest.raises(ValueError, match=r"d_model"):
+        model.decoder.blocks[1](narrow)
+    assert checks.numbers.door.closed == 0

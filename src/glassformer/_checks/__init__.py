@@ -36,6 +36,7 @@ from glassformer._checks.models import (
 from glassformer._checks.numbers import (
     LARGEST,
     MESSAGE,
+    checked_before,
     divisible,
     equal,
     even,

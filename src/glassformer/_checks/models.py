@@ -13,7 +13,7 @@ from glassformer._checks.arrays import (
     places,
     some,
 )
-from glassformer._checks.numbers import Shape, equal, flag, shown, whole
+from glassformer._checks.numbers import Shape, door, equal, flag, shown, whole
 
 FAULTS = 8  # how many a message lists at most
 
@@ -135,6 +135,8 @@ def attention(q: Any, k: Any, v: Any, mask: Any, score_bias: Any, *, sharing: in
 
     Each head of keys and values serves as many heads of queries as `sharing` says.
     """
+    if door.closed:
+        return
     for name, array in (("q", q), ("k", k), ("v", v)):
         floats(name, array)
     if sharing == 1:
@@ -152,6 +154,8 @@ def attention(q: Any, k: Any, v: Any, mask: Any, score_bias: Any, *, sharing: in
 
 def score_bias_fits(array: Any, scores: Shape) -> None:
     """Checks that `array`, if there is one, can be added to the scores (..., T, S)."""
+    if door.closed:
+        return
     if array is not None:
         floats("score_bias", array)
         broadcasts("score_bias", array, scores)

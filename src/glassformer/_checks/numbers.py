@@ -3,7 +3,9 @@
 import difflib
 import math
 import sys
-from collections.abc import Callable, Collection, Iterable
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,6 +17,27 @@ LARGEST_WHOLE = 2**63 - 1  # the largest possible index or size
 LARGEST = sys.float_info.max
 NEAR = 0.7  # how much alike names must be for one to be suggested: embed_dim is no embedding_norm
 MANY = 35  # more names than these are not listed
+
+
+class _Door(threading.local):
+    closed = 0  # by how many, in each thread; while it is above 0, nothing is checked again
+
+
+door = _Door()
+
+
+@contextmanager
+def checked_before(known: bool) -> Iterator[None]:
+    """Within it, arguments are not checked again, if `known` is true.
+
+    All blocks of a stack get the same masks, positions and sizes, so the first block checks them for all. A layer that
+    a reader calls checks what it is given.
+    """
+    door.closed += known
+    try:
+        yield
+    finally:
+        door.closed -= known
 
 
 def shown(text: str, at_most: int = NAME) -> str:
@@ -29,6 +52,8 @@ def shown(text: str, at_most: int = NAME) -> str:
 
 def whole(name: str, value: Any, *, at_least: int = 1) -> None:
     """Checks that `value` is a whole number, no smaller than `at_least` and no larger than an index can be."""
+    if door.closed:
+        return
     if str(getattr(value, "dtype", "")) == "torch.int64" and value.ndim == 0:
         value = int(value)  # while torch.jit traces, sizes are tensors
     if type(value) is not int and (not isinstance(value, Integral) or isinstance(value, bool)):
@@ -49,6 +74,8 @@ def even(name: str, value: Any) -> None:
 
 def divisible(name: str, value: Any, by_name: str, by: Any) -> None:
     """Checks that both are positive whole numbers, and that `by` divides `value`."""
+    if door.closed:
+        return
     whole(name, value)
     whole(by_name, by)
     if value % by:

@@ -64,7 +64,7 @@ class _Source:
         try:
             self._visit(ast.parse(self.text), in_try=False, has_saved=False)
             text, end = "", 0
-            for cut in sorted(self.cuts):
+            for cut in sorted(self.cuts, key=lambda cut: (cut.start, -cut.end)):
                 if cut.start >= end:  # otherwise it is inside an earlier cut
                     text += self.text[end : cut.start] + cut.instead
                     end = cut.end
@@ -116,6 +116,12 @@ class _Source:
         """Finds the statements of a body to leave out, with the comments right above them."""
         kinds = [self._left_out(statement, in_try=in_try, has_saved=has_saved) for statement in body]
         for statement, kind in zip(body, kinds, strict=True):
+            if (
+                isinstance(statement, ast.With)
+                and _is_of_checks(statement.items[0].context_expr)
+                and not self.checks
+            ):
+                self._unwrap(statement)
             if kind is None:
                 continue
             self.left_out.add(kind)
@@ -129,13 +135,22 @@ class _Source:
             last = statement.end_lineno or statement.lineno
             self.cuts.append(_Cut(self.starts[first], self.starts[last], instead))
 
+    def _unwrap(self, statement: ast.With) -> None:
+        """Cuts the line of a `with`, and the indentation of what is within it."""
+        self.left_out.add(CHECKS)
+        first = statement.body[0].lineno
+        self.cuts.append(_Cut(self.starts[statement.lineno - 1], self.starts[first - 1]))
+        within = statement.body[0].col_offset - statement.col_offset
+        for line in range(first, (statement.end_lineno or first) + 1):
+            self.cuts.append(_Cut(self.starts[line - 1], self.starts[line - 1] + within))
+
     def _left_out(self, statement: ast.stmt, *, in_try: bool, has_saved: bool) -> str | None:
         """Returns why a statement is left out, or None if it is shown."""
         check = None if self.checks else CHECKS
         match statement:
             case ast.FunctionDef(name=name) if name.endswith("backward"):
                 return None if self.backward else GRADIENTS
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="checks")), args=args)):
+            case ast.Expr(value=ast.Call(args=args) as call) if _is_of_checks(call):
                 # If `saved` is not shown, checks of it cannot be shown either
                 of_saved = has_saved and not self.backward and any(_is_saved(argument) for argument in args)
                 return GRADIENTS if of_saved else check
@@ -169,6 +184,14 @@ class _Source:
             return self.starts[line - 1] + len(self.lines[line - 1].encode()[:column].decode())
 
         return place(node.lineno, node.col_offset), place(node.end_lineno, node.end_col_offset)
+
+
+def _is_of_checks(node: ast.AST) -> bool:
+    """Returns whether a call is one of `_checks`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="checks"))):
+            return True
+    return False
 
 
 def _is_saved(node: ast.AST) -> bool:

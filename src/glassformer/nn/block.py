@@ -96,36 +96,32 @@ class Block(nn.Module):
         memory_cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "*B T D"]:
         """As `scratch.Block.forward`."""
-
-        def attend(x: Float[Tensor, "*B T D"]) -> Float[Tensor, "*B T D"]:
-            return self.attention(
-                x,
-                position_ids=position_ids,
-                mask=mask,
-                score_bias=score_bias,
-                cache=cache,
-            )
-
-        def cross_attend(x: Float[Tensor, "*B T D"]) -> Float[Tensor, "*B T D"]:
-            return self.cross_attention(
-                x,
-                memory=memory,
-                mask=memory_mask,
-                cache=memory_cache,
-            )
-
+        given = {
+            "position_ids": position_ids,
+            "mask": mask,
+            "score_bias": score_bias,
+            "cache": cache,
+        }
+        given_across = {
+            "memory": memory,
+            "mask": memory_mask,
+            "cache": memory_cache,
+        }
         if self.norm_placement == "pre":
-            x = x + attend(self.norm_attention(x))
+            x = x + self.attention(self.norm_attention(x), **given)
             see(stream=x)
             if self.cross_attention is not None:
-                x = x + cross_attend(self.norm_cross_attention(x))
+                normed = self.norm_cross_attention(x)
+                x = x + self.cross_attention(normed, **given_across)
                 see(stream=x)
             x = x + self.feedforward(self.norm_feedforward(x))
         else:
-            x = self.norm_attention(x + attend(x))
+            x = self.norm_attention(x + self.attention(x, **given))
             see(stream=x)
             if self.cross_attention is not None:
-                x = self.norm_cross_attention(x + cross_attend(x))
+                x = self.norm_cross_attention(
+                    x + self.cross_attention(x, **given_across)
+                )
                 see(stream=x)
             x = self.norm_feedforward(x + self.feedforward(x))
         see(stream=x)

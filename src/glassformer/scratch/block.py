@@ -114,40 +114,37 @@ class Block(Layer):
         `position_ids`, `mask`, `score_bias` and `cache` go to self-attention;
         arguments that begin with `memory` go to cross-attention.
         """
-
-        def attend(x: Float[np.ndarray, "*B T D"]) -> Float[np.ndarray, "*B T D"]:
-            return self.attention(
-                x,
-                position_ids=position_ids,
-                mask=mask,
-                score_bias=score_bias,
-                cache=cache,
-                saved=saved,
-            )
-
-        def cross_attend(
-            x: Float[np.ndarray, "*B T D"],
-        ) -> Float[np.ndarray, "*B T D"]:
-            return self.cross_attention(
-                x,
-                memory=memory,
-                mask=memory_mask,
-                cache=memory_cache,
-                saved=saved,
-            )
-
+        given = {
+            "position_ids": position_ids,
+            "mask": mask,
+            "score_bias": score_bias,
+            "cache": cache,
+        }
+        given_across = {
+            "memory": memory,
+            "mask": memory_mask,
+            "cache": memory_cache,
+        }
         if self.norm_placement == "pre":
-            x = x + attend(self.norm_attention(x, saved))
+            x = x + self.attention(
+                self.norm_attention(x, saved), **given, saved=saved
+            )
             see(stream=x)
             if self.cross_attention is not None:
-                x = x + cross_attend(self.norm_cross_attention(x, saved))
+                normed = self.norm_cross_attention(x, saved)
+                x = x + self.cross_attention(normed, **given_across, saved=saved)
                 see(stream=x)
             x = x + self.feedforward(self.norm_feedforward(x, saved), saved)
         else:
-            x = self.norm_attention(x + attend(x), saved)
+            x = self.norm_attention(
+                x + self.attention(x, **given, saved=saved), saved
+            )
             see(stream=x)
             if self.cross_attention is not None:
-                x = self.norm_cross_attention(x + cross_attend(x), saved)
+                x = self.norm_cross_attention(
+                    x + self.cross_attention(x, **given_across, saved=saved),
+                    saved,
+                )
                 see(stream=x)
             x = self.norm_feedforward(x + self.feedforward(x, saved), saved)
         see(stream=x)

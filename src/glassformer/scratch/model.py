@@ -103,16 +103,17 @@ class Stack(Layer):
         mask, memory_mask = _for_all_queries(mask), _for_all_queries(memory_mask)
         for i, block in enumerate(self.blocks):
             enter(f"{self.name}: block {i}")
-            x = block(
-                x,
-                position_ids=position_ids,
-                mask=mask,
-                score_bias=score_bias,
-                memory=memory,
-                memory_mask=memory_mask,
-                saved=saved,
-                **caches(i),
-            )
+            with checks.checked_before(i > 0):
+                x = block(
+                    x,
+                    position_ids=position_ids,
+                    mask=mask,
+                    score_bias=score_bias,
+                    memory=memory,
+                    memory_mask=memory_mask,
+                    saved=saved,
+                    **caches(i),
+                )
 
         enter(f"{self.name}: out")
         if self.norm is not None:
