@@ -277,6 +277,14 @@ def test_published_there_and_back(name):
     assert config_from_hf(config_to_hf(config)) == config
 
 
+def test_what_is_done_to_a_file_does_not_reach_the_next():
+    config = PUBLISHED["gemma-3-1b"].config
+    given = config_to_hf(config)
+    given["rope_parameters"]["full_attention"]["rope_theta"] = 5.0
+    given["layer_types"].clear()
+    assert config_from_hf(config_to_hf(config)) == config
+
+
 @every_case
 def test_what_transformers_makes_of_ours(case):
     """Their config class reads our dictionary and gives the same settings as the original config."""

@@ -32,6 +32,8 @@ from glassformer.huggingface import (
     stop_ids,
     tokenizer,
 )
+from glassformer.huggingface.families import FORMATS
+from glassformer.huggingface.weights import check_sizes
 
 from .models import CASES, both_rooms, make, numpy
 
@@ -358,6 +360,14 @@ SIZES = {
     "n_positions": (10**12, r"transformer\.wpe\.weight has shape \(160, 24\)"),
     "n_inner": (10**12, r"transformer\.h\.0\.mlp\.c_fc\.weight has shape \(24, 96\)"),
 }
+
+
+def test_a_matrix_that_holds_several_is_not_blamed_for_its_size():
+    theirs = make("phi3")
+    config = config_from_hf(theirs.config.to_dict() | {"architectures": ["Phi3ForCausalLM"]})
+    shapes = {name: tuple(weight.shape) for name, weight in theirs.state_dict().items()}
+    with pytest.raises(ValueError, match=r"^the model has [\d,]+ weights, but its files have [\d,]+$"):
+        check_sizes(config.replace(n_heads=10**6, n_kv_heads=1, d_head=8), shapes, FORMATS["phi3"].layout)
 
 
 @both_rooms

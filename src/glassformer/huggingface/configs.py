@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from copy import deepcopy
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from typing import Any
@@ -158,7 +159,7 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
     kind, given, lost = _best(config)
     if lost:
         raise ValueError(f"{kind} of transformers has no {', '.join(lost)}")
-    return dict(given)
+    return deepcopy(given)
 
 
 @lru_cache(maxsize=64)

@@ -48,13 +48,21 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape], layout: Layout
         elsewhere = "t5_n_buckets" if config.positions == "learned" else "context_length"
         for size, (row, axis) in SEEN.items():
             ours = row.replace("#", stack)
-            if size == elsewhere or ours.removesuffix(".weight").replace(".0.", ".#.") not in layout.names:
+            named = layout.names.get(ours.removesuffix(".weight").replace(".0.", ".#."))
+            if size == elsewhere or named is None or _shares(layout, named):
                 continue
             place = place_of(layout, ours)
             shape = known.get(place.name, ())
             if len(shape) == 2 and shape[1 - axis if place.transposed else axis] != getattr(config, size):
                 raise ValueError(f"{size}={getattr(config, size)}, but {place.name} has shape {shape}")
     raise ValueError(f"the model has {wanted:,} weights, but its files have {given:,}")
+
+
+def _shares(layout: Layout, place: Place | str) -> bool:
+    """Returns whether one of their weights holds several of ours, so that its size is none of ours."""
+    return [getattr(other, "name", other) for other in layout.names.values()].count(
+        getattr(place, "name", place)
+    ) > 1
 
 
 def place_of(layout: Layout, ours: str) -> Place:
