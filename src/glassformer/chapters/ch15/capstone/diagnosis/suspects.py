@@ -34,7 +34,7 @@ MEAN, PRODUCT = "scratch.norm._mean", "scratch.norm._mean_product"
 ROPE = "scratch.rotary.RotaryPositions"
 
 # What stands there. Of a line that is replaced by several, the lines are separated as Python separates statements.
-ATTENDS, FEEDS = "x = x + attend(...)", "x = x + self.feedforward(...)"
+ATTENDS, FEEDS = "x = x + self.attention(...)", "x = x + self.feedforward(...)"
 NORM_1, NORM_2 = "self.norm_attention(x, saved)", "self.norm_feedforward(x, saved)"
 HIDES = "np.copyto(scores, -np.inf, where=~causal_mask(*scores.shape[-2:]))"
 TURN_Q, TURN_K = "q = self.position_encoding.rotate(...)", "k = self.position_encoding.rotate(...)"
@@ -65,7 +65,7 @@ CODE = (  # (the mistake, which of its forms, what each function has, what it ha
     # How a block adds to the stream
     ("residual-from-x", "", (BLOCK, ATTENDS, f"first = x; {ATTENDS}"),
      (BLOCK, FEEDS, FEEDS.replace("x + ", "first + "))),
-    ("residual-of-norm", "", (BLOCK, ATTENDS, f"x = {NORM_1}; x = x + attend(x)"),
+    ("residual-of-norm", "", (BLOCK, ATTENDS, f"x = {NORM_1}; x = x + self.attention(x, **given, saved=saved)"),
      (BLOCK, FEEDS, f"x = {NORM_2}; x = x + self.feedforward(x, saved)")),
     ("residual-dropped", "Only attention replaces it.", (BLOCK, ATTENDS, ATTENDS.replace("x + ", ""))),
     ("residual-dropped", "Only the feed-forward network replaces it.", (BLOCK, FEEDS, FEEDS.replace("x + ", ""))),
