@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from close import SINGLE, assert_close
+from close import DOUBLE, SINGLE, assert_close
 
 from glassformer import nn
 from glassformer.nn.one_row import LARGE, times
@@ -34,7 +34,7 @@ def test_the_halves_add_up(halves, dtype, bias):
     found = times(x, weight, b if bias else None)
     assert halves()
     wanted = x.double() @ weight.double() + (b.double() if bias else 0)
-    assert_close(found, wanted, SINGLE if dtype == torch.float32 else 1e-14)
+    assert_close(found, wanted, SINGLE if dtype == torch.float32 else DOUBLE)
 
 
 @torch.no_grad()
