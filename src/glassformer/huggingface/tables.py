@@ -131,9 +131,8 @@ def _whole(key: Key | int, form: Format, given: Mapping[str, Any], least: int) -
 
 def _runs(names: Sequence[str]) -> list[tuple[str, int]]:
     """Returns the shortest beginning of a list that repeats to the whole, as runs of equal entries."""
-    borders = [
-        0
-    ]  # how many of the first entries are also the last, up to each entry (Knuth, Morris and Pratt 1977)
+    # How many of the first entries are also the last, up to each entry (Knuth, Morris and Pratt 1977)
+    borders = [0]
     for name in names[1:]:
         border = borders[-1]
         while border and names[border] != name:

@@ -24,9 +24,8 @@ GEMMA = replace(
         {
             "n_kv_heads": Key("num_key_value_heads", 16),
             "d_head": Key("head_dim", 256),
-            "feedforward": Key(
-                "hidden_act", TANH, words=GATES | {"gelu": "geglu_tanh"}
-            ),  # as in transformers
+            # Files that say "gelu" mean its approximation, as transformers knows
+            "feedforward": Key("hidden_act", TANH, words=GATES | {"gelu": "geglu_tanh"}),
             "feedforward_bias": None,
             "embedding_scale": Key("hidden_size", power=0.5),
         }
