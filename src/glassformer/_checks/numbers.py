@@ -27,17 +27,17 @@ door = _Door()
 
 
 @contextmanager
-def checked_before(known: bool) -> Iterator[None]:
-    """Within it, arguments are not checked again, if `known` is true.
+def checked_before() -> Iterator[None]:
+    """Within it, arguments are not checked again.
 
-    All blocks of a stack get the same masks, positions and sizes, so the first block checks them for all. A layer that
-    a reader calls checks what it is given.
+    A model checks what it is given, and so does a layer that a reader calls. What one layer of a model hands on to the
+    next fits.
     """
-    door.closed += known
+    door.closed += 1
     try:
         yield
     finally:
-        door.closed -= known
+        door.closed -= 1
 
 
 def shown(text: str, at_most: int = NAME) -> str:

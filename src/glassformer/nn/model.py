@@ -87,16 +87,15 @@ class Stack(nn.Module):
         mask, memory_mask = _for_all_queries(mask), _for_all_queries(memory_mask)
         for i, block in enumerate(self.blocks):
             enter(f"{self.name}: block {i}")
-            with checks.checked_before(i > 0):
-                x = block(
-                    x,
-                    position_ids=position_ids,
-                    mask=mask,
-                    score_bias=score_bias,
-                    memory=memory,
-                    memory_mask=memory_mask,
-                    **caches(i),
-                )
+            x = block(
+                x,
+                position_ids=position_ids,
+                mask=mask,
+                score_bias=score_bias,
+                memory=memory,
+                memory_mask=memory_mask,
+                **caches(i),
+            )
 
         enter(f"{self.name}: out")
         if self.norm is not None:
@@ -193,20 +192,21 @@ class Transformer(nn.Module):
             source_mask=source_mask,
             cache=cache,
         )
-        if self.decoder is None:
-            return self._encode(
-                ids, segments=segments, mask=mask, position_ids=position_ids
+        with checks.checked_before():
+            if self.decoder is None:
+                return self._encode(
+                    ids, segments=segments, mask=mask, position_ids=position_ids
+                )
+            if source is not None:
+                memory = self._encode(source, mask=source_mask)
+            return self.decoder(
+                self._embed(ids),
+                memory=memory,
+                memory_mask=source_mask,
+                position_ids=position_ids,
+                mask=mask,
+                cache=cache,
             )
-        if source is not None:
-            memory = self._encode(source, mask=source_mask)
-        return self.decoder(
-            self._embed(ids),
-            memory=memory,
-            memory_mask=source_mask,
-            position_ids=position_ids,
-            mask=mask,
-            cache=cache,
-        )
 
     def head(self, hidden: Float[Tensor, "*B D"]) -> Float[Tensor, "*B V"]:
         """As `scratch.Transformer.head`."""
@@ -230,7 +230,8 @@ class Transformer(nn.Module):
         """As `scratch.Transformer.encode`."""
         checks.has_part("encoder", self.encoder)
         checks.text_to_read(self.config, source, mask, "mask")
-        return self._encode(source, mask=mask)
+        with checks.checked_before():
+            return self._encode(source, mask=mask)
 
     def new_cache(
         self, batch_size: int, length: int, *, rewindable: int = 0

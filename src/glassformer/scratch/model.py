@@ -103,17 +103,16 @@ class Stack(Layer):
         mask, memory_mask = _for_all_queries(mask), _for_all_queries(memory_mask)
         for i, block in enumerate(self.blocks):
             enter(f"{self.name}: block {i}")
-            with checks.checked_before(i > 0):
-                x = block(
-                    x,
-                    position_ids=position_ids,
-                    mask=mask,
-                    score_bias=score_bias,
-                    memory=memory,
-                    memory_mask=memory_mask,
-                    saved=saved,
-                    **caches(i),
-                )
+            x = block(
+                x,
+                position_ids=position_ids,
+                mask=mask,
+                score_bias=score_bias,
+                memory=memory,
+                memory_mask=memory_mask,
+                saved=saved,
+                **caches(i),
+            )
 
         enter(f"{self.name}: out")
         if self.norm is not None:
@@ -284,25 +283,26 @@ class Transformer(Layer):
             cache=cache,
         )
         checks.no_gradient_through_cache(saved, cache)
-        if self.decoder is None:
-            return self._encode(
-                ids,
-                saved,
-                segments=segments,
-                mask=mask,
+        with checks.checked_before():
+            if self.decoder is None:
+                return self._encode(
+                    ids,
+                    saved,
+                    segments=segments,
+                    mask=mask,
+                    position_ids=position_ids,
+                )
+            if source is not None:
+                memory = self._encode(source, saved, mask=source_mask)
+            x = self.decoder(
+                self._embed(ids, saved),
+                memory=memory,
+                memory_mask=source_mask,
                 position_ids=position_ids,
+                mask=mask,
+                cache=cache,
+                saved=saved,
             )
-        if source is not None:
-            memory = self._encode(source, saved, mask=source_mask)
-        x = self.decoder(
-            self._embed(ids, saved),
-            memory=memory,
-            memory_mask=source_mask,
-            position_ids=position_ids,
-            mask=mask,
-            cache=cache,
-            saved=saved,
-        )
         save_for_backward(saved, source is not None)
         return x
 
@@ -344,7 +344,8 @@ class Transformer(Layer):
         """
         checks.has_part("encoder", self.encoder)
         checks.text_to_read(self.config, source, mask, "mask")
-        return self._encode(source, mask=mask)
+        with checks.checked_before():
+            return self._encode(source, mask=mask)
 
     def new_cache(
         self, batch_size: int, length: int, *, rewindable: int = 0
