@@ -21,13 +21,13 @@ def times(
     """
     n_in, n_out = weight.shape
     if (
-        not torch.is_grad_enabled()
-        and not torch.compiler.is_compiling()
+        n_in * n_out >= LARGE
+        and n_in % 2 == 0
+        and x.numel() == n_in
         and x.device.type == "cpu"
         and x.dtype in (torch.float32, torch.float64)
-        and x.numel() == n_in
-        and n_in % 2 == 0
-        and n_in * n_out >= LARGE
+        and not torch.is_grad_enabled()
+        and not torch.compiler.is_compiling()
         and weight.is_contiguous()
     ):
         rows = x.reshape(2, 1, n_in // 2)

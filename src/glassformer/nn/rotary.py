@@ -88,9 +88,10 @@ def rotate(
         (T, K // 2),
     )
     cos, sin = torch.cos(angles).to(x.dtype), torch.sin(angles).to(x.dtype)
-    if layout == "half":
-        a, b = x.chunk(2, dim=-1)  # pair i: dimensions i and i + K/2
-        return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1)
+    if layout == "half":  # pair i: dimensions i and i + K/2
+        # All pairs at once: fewer passes over the memory than for a and b apart
+        cos, sin = torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
+        return x * cos + x.roll(K // 2, dims=-1) * sin
     a, b = x.unflatten(-1, (K // 2, 2)).unbind(-1)  # pair i: 2i and 2i + 1
     return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)
 

@@ -75,7 +75,8 @@ class Muon(torch.optim.Optimizer):
                 wanted = torch.stack(directions)
                 for weight, update in zip(weights, orthogonalized(wanted, group["iterations"]), strict=True):
                     n_in, n_out = weight.shape
-                    weight.mul_(1 - group["lr"] * group["weight_decay"])
+                    if group["weight_decay"]:
+                        weight.mul_(1 - group["lr"] * group["weight_decay"])
                     weight.sub_(
                         update if n_in <= n_out else update.mT,
                         alpha=group["lr"] * math.sqrt(max(1, n_out / n_in)),
