@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import ctypes
 import json
 import os
 import platform
@@ -34,7 +35,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from glassformer import huggingface, nn, scratch
 from glassformer.chapters.ch11 import character_times
 from glassformer.config import ModelConfig
-from glassformer.experiments.recipes import LAST, time_of_a_step
+from glassformer.experiments.recipes import FIRST, LAST, rung
+from glassformer.experiments.training import trainer_of
 from glassformer.generate import generate
 from glassformer.published import published
 from glassformer.widgets.engine.model import source_of
@@ -46,8 +48,19 @@ from tools.shared import browser
 GPT2_SMALL = published("gpt2").config
 SMALL = ModelConfig(vocab_size=65, context_length=256, d_model=128, n_layers=4, n_heads=4)
 
-# Switches off, in PyTorch's own kernels, oneDNN and MKL, what a CPU has beyond AVX2: AVX-512, and bfloat16 with it.
-AVX2_ALONE = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+# Everything is measured on two kinds of CPU. The second does without what this one has beyond AVX2: AVX-512, and
+# bfloat16 with it. There is a switch for PyTorch's own kernels, for oneDNN and MKL, which it multiplies with, for
+# OpenBLAS, which NumPy multiplies with, and for NumPy's own loops. All are read when the libraries are loaded.
+KINDS = {
+    "this": {},
+    "avx2": {
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+    },
+}
 
 
 class Row(NamedTuple):
@@ -95,10 +108,28 @@ def wait_for_turns(work: Callable[[], object]) -> None:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Returns how long a work takes."""
+    """Returns how long a work takes, or the seconds that it has measured itself."""
     start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    found = work()
+    return found if isinstance(found, float) else time.perf_counter() - start
+
+
+def kernels() -> str:
+    """Says which kernels are used, which shows that the switches of this kind of CPU have an effect."""
+    loops = np.lib.introspect.opt_func_info(func_name="^exp$", signature="float32")["exp"]["ff"]["current"]
+    with open("/proc/self/maps") as file:
+        openblas = next(line.split()[-1] for line in file if "numpy.libs" in line and "openblas" in line)
+    core = ctypes.CDLL(openblas).scipy_openblas_get_corename64_
+    core.restype = ctypes.c_char_p
+    single = torch.ones(512, 512)
+    half = single.bfloat16()
+    t_half, t_single = (
+        median(seconds(lambda one=one: one @ one) for _ in range(20)) for one in (half, single)
+    )
+    return (
+        f"PyTorch's kernels: {torch.backends.cpu.get_cpu_capability()}; a product takes {t_half / t_single:.1f} × as "
+        f"long in bfloat16 as in float32; OpenBLAS: {core().decode()}; NumPy's loops: {loops}"
+    )
 
 
 def compared(found: dict[str, list[float]], one: str, other: str) -> list[float]:
@@ -240,38 +271,21 @@ def forward_and_backward(rounds: int) -> list[Row]:
     ]
 
 
+def stepping() -> Works:
+    """Ten steps of the recipe of 2019, and ten of the modern one; the median of their times counts."""
+
+    def steps(name: str) -> Callable[[], float]:
+        recipe = rung(name, ["training.steps=12", "data.validation=0.001", "data.test=0.0"])
+        return lambda: median(record["seconds"] for record in trainer_of(recipe).run()[2:])
+
+    return {name: steps(name) for name in (FIRST, LAST)}
+
+
 def training(rounds: int) -> list[Row]:
-    """Measures a step of the modern recipe and of the recipe of 2019, on this CPU and with AVX2 only.
-
-    Each kind of CPU has its own process, because the switches are read when PyTorch is loaded. The time of a product in
-    bfloat16 is printed too, because it shows whether the switches had an effect.
-
-    The goal cannot be reached with this many iterations: a batch has only 768 tokens, so orthogonalizing all matrices
-    of the blocks four times needs nearly half as many multiplications as a whole step of the other recipe.
-    """
-    rows = []
-    for switches in ({}, AVX2_ALONE):
-        run = subprocess.run(
-            [sys.executable, __file__, "--rounds", str(rounds), "--training"],
-            env=os.environ | switches,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        kind, step, bfloat16 = json.loads(run.stdout)
-        print(f"{kind}: a matrix product takes {bfloat16:.1f} × as long in bfloat16 as in float32")
-        rows.append(slower(f"training step, {kind}", "modern recipe", "recipe of 2019", [step], 1.5))
-    return rows
-
-
-def training_here(rounds: int) -> tuple[str, float, float]:
-    """Returns the kind of CPU, a modern step relative to one of 2019, and a product in bfloat16 relative to float32."""
-    single = torch.randn(128, 128, generator=torch.Generator().manual_seed(0))
-    half = single.bfloat16()
-    t_half, t_single = (
-        median(seconds(lambda one=one: one @ one) for _ in range(20 * rounds)) for one in (half, single)
-    )
-    return torch.backends.cpu.get_cpu_capability(), time_of_a_step(LAST, [], rounds), t_half / t_single
+    """Compares a step of the modern recipe with one of the recipe of 2019."""
+    found = take_turns("training", rounds, stepping())
+    ratios = compared(found, LAST, FIRST)
+    return [slower("training step, 12 × 64 characters", "modern recipe", "recipe of 2019", ratios, 1.5)]
 
 
 def one_character(rounds: int) -> list[Row]:
@@ -534,6 +548,7 @@ WORKS: dict[str, Callable[[], Works]] = {
     "small": lambda: generating(SMALL, 200),
     "forward": reading_a_text,
     "backward": learning,
+    "training": stepping,
 }
 PARTS = {
     "gpt2": lambda rounds: generation("gpt2", "GPT-2 small", rounds, (2.2, 1.6)),
@@ -563,24 +578,26 @@ def main() -> int:
         "--only", choices=PARTS, nargs="+", default=list(PARTS), help="the parts to run (default: all)"
     )
     parser.add_argument("--memory-of", choices=("scratch", "nn"), help=argparse.SUPPRESS)
-    parser.add_argument("--training", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--kind", choices=KINDS, help="this CPU as it is, or with AVX2 alone (default: both)")
     parser.add_argument("--part", choices=WORKS, help=argparse.SUPPRESS)
     parser.add_argument("--work", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
         wait_for_turns(WORKS[arguments.part]()[arguments.work])
         return 0
-    if arguments.training:
-        print(json.dumps(training_here(arguments.rounds)))
-        return 0
     if arguments.memory_of:
         print(memory_of(arguments.memory_of))
         return 0
+    if arguments.kind is None:
+        command = [sys.executable, *sys.argv, "--kind"]
+        runs = [subprocess.run([*command, kind], env=os.environ | KINDS[kind]) for kind in KINDS]
+        return max(run.returncode for run in runs)
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, torch threads {torch.get_num_threads()}; "
         f"NumPy {np.__version__}, torch {torch.__version__}, transformers {transformers.__version__}; "
         f"medians of {arguments.rounds} rounds"
     )
+    print(kernels())
     rows = [row for part in arguments.only for row in PARTS[part](arguments.rounds)]
     print(table(rows))
     return int(not all(row.met for row in rows))
