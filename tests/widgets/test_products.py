@@ -1,4 +1,4 @@
-"""Tests the products of matrices in a page: the kernel and plain JavaScript against NumPy, and when which is used."""
+"""Tests the products of matrices in a page: both kernels and plain JavaScript against NumPy, and when which is used."""
 
 import numpy as np
 import pytest
@@ -16,11 +16,14 @@ RUN = """({ plain, name, numbers, given }) => {
   return textOf(new Uint8Array(memory.numbers.buffer));
 }"""
 IS_FAST = "js.memoryOf(16).isFast"
+WITHOUT_RELAXED_SIMD = "() => void (WebAssembly.validate = (bytes) => textOf(bytes) !== js.FUSED)"
 
 
-@pytest.fixture(scope="module")
-def page(browser):
-    page = link(browser.new_page(), "products")
+@pytest.fixture(scope="module", params=["fused", "unfused"])
+def page(browser, request):
+    page = link(browser.new_page(), "products", "kernel")
+    if request.param == "unfused":
+        page.evaluate(WITHOUT_RELAXED_SIMD)
     yield page
     page.close()
 
@@ -226,6 +229,24 @@ def test_the_norm_is_numpys(page, runs, n, plain):
 
 def test_the_stored_bytes_are_those_of_the_text():
     assert kernel.MODULE.read_text("utf-8") == kernel.module(), "kernel.wat has changed: run `make kernel`"
+
+
+@pytest.mark.parametrize("knows_it", [True, False])
+def test_a_browser_without_relaxed_simd_gets_the_other_kernel(browser, knows_it):
+    page = link(browser.new_page(), "products", "kernel")
+    if not knows_it:
+        page.evaluate(WITHOUT_RELAXED_SIMD)
+    taken = page.evaluate("""() => {
+      const { Module } = WebAssembly;
+      WebAssembly.Module = function (bytes) {
+        window.taken = textOf(bytes);
+        return new Module(bytes);
+      };
+      const isFused = js.memoryOf(16).isFast && taken === js.FUSED;
+      return [isFused, taken === js.PLAIN];
+    }""")
+    assert taken == [knows_it, not knows_it]
+    page.close()
 
 
 OLD = {

@@ -10,7 +10,8 @@
 ;; column to column of A other than four bytes reads a matrix along its columns: its transpose. What lies behind the last column
 ;; of B, up to a whole strip, must be numbers (zeros) as well.
 ;;
-;; `make kernel` assembles this text and writes kernel.js. A test compares them.
+;; `make kernel` assembles this text and writes kernel.js. A test compares them. It also writes a second kernel, in which each
+;; (f32x4.add a (f32x4.mul b c)) of variables is a single instruction.
 (module
   (import "page" "memory" (memory 0))
   (func (export "multiply")

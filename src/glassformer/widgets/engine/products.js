@@ -1,6 +1,6 @@
 // Matrices in one block of memory, and their products: by the WebAssembly kernel, or in plain JavaScript where a browser has no
 // SIMD, or a page's security policy forbids WebAssembly. tests/widgets/test_products.py compares both with NumPy.
-import { KERNEL } from "./kernel.js";
+import { FUSED, PLAIN } from "./kernel.js";
 
 export const STRIP = 16; // columns that are multiplied together
 export const strips = (columns) => Math.ceil(columns / STRIP);
@@ -10,7 +10,9 @@ export const strips = (columns) => Math.ceil(columns / STRIP);
 export const apart = (columns) => (strips(columns) | 1) * STRIP;
 
 const PAGE = 65536; // bytes
-let kernel = null; // the module once it is compiled; false if that failed, because another attempt would fail, too
+// The module once it is compiled: the one that adds products in one instruction, where the browser knows it. It is false if that
+// failed, because another attempt would fail, too.
+let kernel = null;
 
 // `size` numbers, all of them 0, and what computes with them: { numbers, multiply, gate, soften, norm, isFast }. `plain` does
 // without WebAssembly; so does `double`, whose numbers have 64 bits.
@@ -42,10 +44,12 @@ export function memoryOf(size, { plain = false, double = false } = {}) {
   };
 }
 
+const bytesOf = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+
 function inKernel(size) {
   if (kernel === false) return null;
   try {
-    kernel ??= new WebAssembly.Module(Uint8Array.from(atob(KERNEL), (character) => character.charCodeAt(0)));
+    kernel ??= new WebAssembly.Module([FUSED, PLAIN].map(bytesOf).find((bytes) => WebAssembly.validate(bytes)));
   } catch {
     kernel = false;
     return null;
