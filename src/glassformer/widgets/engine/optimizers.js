@@ -209,15 +209,15 @@ class Muon {
     yield;
     for (let i = 0; i < this.#iterations; i++) {
       if (i > 0) {
-        this.#multiply(spare, factor, square, n, n, n);
-        this.#multiply(square, spare, factor, n, n, n);
+        this.#symmetric(spare, factor, square, n, n);
+        this.#symmetric(square, spare, factor, n, n);
         yield;
       }
       this.#factor(square, factor, n);
       yield;
       if (i === 0) this.#copy(product, factor, n);
       else {
-        this.#multiply(spare, factor, product, n, n, n);
+        this.#symmetric(spare, factor, product, n, n);
         [product, spare] = [spare, product];
       }
     }
@@ -235,14 +235,14 @@ class Muon {
       for (let j = 0, from = x.at + i; j < n; j++, from += x.row) numbers[to + j] = numbers[from];
       numbers.fill(0, to + n, to + strips(n) * STRIP);
     }
-    this.#multiply(square, x, turned, n, m, n);
+    this.#symmetric(square, x, turned, n, m);
   }
 
   // F = aI + bZ + cZ²
   #factor(square, factor, n) {
     const [a, b, c] = COEFFICIENTS;
     const { numbers } = this.#memory;
-    this.#multiply(factor, square, square, n, n, n);
+    this.#symmetric(factor, square, square, n, n);
     for (let i = 0; i < n; i++) {
       const [to, from] = [factor.at + i * factor.row, square.at + i * square.row];
       for (let j = 0; j < n; j++) numbers[to + j] = c * numbers[to + j] + b * numbers[from + j];
@@ -254,8 +254,19 @@ class Muon {
     this.#memory.numbers.copyWithin(to.at, from.at, from.at + n * from.row);
   }
 
+  // C = A·B where all three are symmetric: each strip down to the diagonal, and the rest from there.
+  #symmetric(C, A, B, n, inner) {
+    const { numbers } = this.#memory;
+    for (let i = 0; i < n; i += STRIP) {
+      const rows = Math.min(i + STRIP, n);
+      this.#multiply({ at: C.at + i, row: C.row }, A, { at: B.at + i, row: B.row }, rows, inner, STRIP);
+      for (let j = i; j < rows; j++) {
+        for (let k = 0, to = C.at + j * C.row, from = C.at + j; k < j; k++, from += C.row) numbers[to + k] = numbers[from];
+      }
+    }
+  }
+
   #multiply(C, A, B, rows, inner, columns) {
-    const places = [C.at, C.row, A.at, A.row, 1, B.at, B.row, STRIP].map((place) => 4 * place);
-    this.#memory.multiply(...places, rows, inner, strips(columns), 0);
+    this.#memory.multiply(4 * C.at, 4 * C.row, 4 * A.at, 4 * A.row, 4, 4 * B.at, 4 * B.row, 4 * STRIP, rows, inner, strips(columns), 0);
   }
 }
