@@ -124,16 +124,16 @@ export const readTensors = (file) => drained(tensorSteps(file));
 
 // --- layers, row by row ------------------------------------------------------------------------------------------------
 
-// The cosine and the sine, one after the other, of the angle by which RoPE turns pair i at each position: base^(−2i/K) per
-// position.
+// For each position the K/2 cosines, and then the K/2 sines, of the angles by which RoPE turns the pairs: for pair i, base^(−2i/K)
+// per position.
 export function anglesOf(positions, { K, base }) {
   const angles = new Float64Array(positions * K);
   for (let i = 0; i < K / 2; i++) {
     const frequency = base ** ((-2 * i) / K);
     for (let position = 0; position < positions; position++) {
       const angle = position * frequency;
-      angles[position * K + 2 * i] = Math.cos(angle);
-      angles[position * K + 2 * i + 1] = Math.sin(angle);
+      angles[position * K + i] = Math.cos(angle);
+      angles[position * K + i + K / 2] = Math.sin(angle);
     }
   }
   return angles;
@@ -142,9 +142,9 @@ export function anglesOf(positions, { K, base }) {
 // Rotates the H heads of a row, each pair i, i + K/2.
 function turn(x, at, { H, K }, angles, position) {
   for (let h = 0, first = at; h < H; h++, first += K) {
-    for (let i = 0, angle = position * K; i < K / 2; i++, angle += 2) {
+    for (let i = 0, angle = position * K; i < K / 2; i++, angle++) {
       const cos = angles[angle];
-      const sin = angles[angle + 1];
+      const sin = angles[angle + K / 2];
       const a = x[first + i];
       const b = x[first + i + K / 2];
       x[first + i] = a * cos - b * sin;
