@@ -444,11 +444,14 @@ export class Trainable {
     this.#transpose(to, weight, weight.n, weight.m);
   }
 
-  // (n, m) -> (m, n)
+  // (n, m) -> (m, n), some columns at a time, so that what they become stays in the processor's cache.
   #transpose(to, from, n, m) {
     const { numbers } = this.#memory;
-    for (let i = 0; i < m; i++) {
-      for (let j = 0, at = from.at + i, out = to.at + i * to.row; j < n; j++, at += from.row) numbers[out + j] = numbers[at];
+    for (let first = 0; first < m; first += STRIP) {
+      const end = Math.min(first + STRIP, m);
+      for (let j = 0; j < n; j++) {
+        for (let i = first, at = from.at + j * from.row; i < end; i++) numbers[to.at + i * to.row + j] = numbers[at + i];
+      }
     }
   }
 
