@@ -2,8 +2,8 @@
 
     python tools/assets/kernel.py     what `make kernel` runs
 
-The kernel is assembled twice: as it is written, and with one instruction of "relaxed SIMD" for each sum of a variable
-or constant and a product. It rounds once, where the processor can. Not all browsers know it.
+The kernel is assembled twice: as it is written, and with one instruction of "relaxed SIMD" for each sum of an operand
+and a product of two. It rounds once, where the processor can. Not all browsers know it.
 
 A stored notebook has no folder to load a file from, so the bytes are part of a module, as text. A test assembles the
 kernel again and compares.
@@ -27,13 +27,12 @@ HEAD = """\
 """
 
 VARIABLE = r"\(local\.get \$\w+\)"
-TERM = rf"({VARIABLE}|\(v128\.const [^()]+\))"
-FACTOR = rf"({VARIABLE}|\(v128\.load (?:offset=\d+ )?{VARIABLE}\))"
-SUM = re.compile(rf"\(f32x4\.add {TERM} \(f32x4\.mul {FACTOR} {FACTOR}\)\)")
+OPERAND = rf"({VARIABLE}|\(v128\.const [^()]+\)|\(v128\.load (?:offset=\d+ )?{VARIABLE}\))"
+SUM = re.compile(rf"\(f32x4\.add {OPERAND}\s+\(f32x4\.mul {OPERAND} {OPERAND}\)\)")
 
 
 def fused(text: str) -> str:
-    """Returns the kernel's text with one instruction for each sum of a variable or constant and a product."""
+    """Returns the kernel's text with one instruction for each sum of an operand and a product of two."""
     return SUM.sub(r"(f32x4.relaxed_madd \2 \3 \1)", text)
 
 

@@ -12,7 +12,7 @@
 ;; of B, up to a whole strip, must be numbers (zeros) as well.
 ;;
 ;; `make kernel` assembles this text and writes kernel.js. A test compares them. It also writes a second kernel, in which each
-;; (f32x4.add a (f32x4.mul b c)) is a single instruction: if `a` is a variable or a constant, and the others are variables or loaded.
+;; (f32x4.add a (f32x4.mul b c)) of variables, constants and what is loaded is a single instruction.
 (module
   (import "page" "memory" (memory 0))
   (func (export "multiply")
@@ -109,16 +109,19 @@
       (br $strip))))
 
   ;; e^x of four numbers. With n the whole number next to x / log 2, it is 2^n times a Taylor polynomial. Beyond ±87, where n
-  ;; would not fit a float's exponent, the last value stands for all others.
+  ;; would not fit a float's exponent, the last value stands for all others. NaN stays NaN.
   (func $exp (param $x v128) (result v128)
-    (local $n v128) (local $y v128)
+    (local $n v128) (local $scale v128) (local $y v128)
     (local.set $x
-      (f32x4.max (v128.const f32x4 -87 -87 -87 -87) (f32x4.min (v128.const f32x4 87 87 87 87) (local.get $x))))
-    (local.set $n
-      (f32x4.nearest (f32x4.mul (local.get $x) (v128.const f32x4 1.44269504 1.44269504 1.44269504 1.44269504))))
+      (f32x4.pmax (f32x4.pmin (local.get $x) (v128.const f32x4 87 87 87 87)) (v128.const f32x4 -87 -87 -87 -87)))
+    ;; A float of this size, 1.5·2^23, has no digits behind the point, and n is in its last bits.
+    (local.set $y (f32x4.add (v128.const f32x4 12582912 12582912 12582912 12582912)
+      (f32x4.mul (local.get $x) (v128.const f32x4 1.44269504 1.44269504 1.44269504 1.44269504))))
+    (local.set $scale (i32x4.shl (i32x4.add (local.get $y) (v128.const i32x4 127 127 127 127)) (i32.const 23)))
+    (local.set $n (f32x4.sub (local.get $y) (v128.const f32x4 12582912 12582912 12582912 12582912)))
     ;; log 2 in two parts, of which the first has few digits, so that its product with n is exact
-    (local.set $x (f32x4.sub (local.get $x)
-      (f32x4.mul (local.get $n) (v128.const f32x4 0.693359375 0.693359375 0.693359375 0.693359375))))
+    (local.set $x (f32x4.add (local.get $x)
+      (f32x4.mul (local.get $n) (v128.const f32x4 -0.693359375 -0.693359375 -0.693359375 -0.693359375))))
     (local.set $x (f32x4.add (local.get $x)
       (f32x4.mul (local.get $n) (v128.const f32x4 2.12194440e-4 2.12194440e-4 2.12194440e-4 2.12194440e-4))))
     (local.set $y (v128.const f32x4 1.38888889e-3 1.38888889e-3 1.38888889e-3 1.38888889e-3))
@@ -128,8 +131,7 @@
     (local.set $y (f32x4.add (v128.const f32x4 0.5 0.5 0.5 0.5) (f32x4.mul (local.get $x) (local.get $y))))
     (local.set $y (f32x4.add (v128.const f32x4 1 1 1 1) (f32x4.mul (local.get $x) (local.get $y))))
     (local.set $y (f32x4.add (v128.const f32x4 1 1 1 1) (f32x4.mul (local.get $x) (local.get $y))))
-    (f32x4.mul (local.get $y)
-      (i32x4.shl (i32x4.add (i32x4.trunc_sat_f32x4_s (local.get $n)) (v128.const i32x4 127 127 127 127)) (i32.const 23))))
+    (f32x4.mul (local.get $y) (local.get $scale)))
 
   ;; up = up · gate · σ(gate), for `count` numbers, four at a time.
   (func (export "gate") (param $up i32) (param $gate i32) (param $count i32)
@@ -176,11 +178,11 @@
     (local.set $max (v128.load (local.get $at)))
     (local.set $i (local.get $at))
     (loop $next
-      (local.set $max (f32x4.max (local.get $max) (v128.load (local.get $i))))
+      (local.set $max (f32x4.pmax (local.get $max) (v128.load (local.get $i))))
       (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 16))) (local.get $end))))
-    (local.set $max (f32x4.max (local.get $max)
+    (local.set $max (f32x4.pmax (local.get $max)
       (i8x16.shuffle 8 9 10 11 12 13 14 15 0 1 2 3 4 5 6 7 (local.get $max) (local.get $max))))
-    (local.set $max (f32x4.max (local.get $max)
+    (local.set $max (f32x4.pmax (local.get $max)
       (i8x16.shuffle 4 5 6 7 0 1 2 3 12 13 14 15 8 9 10 11 (local.get $max) (local.get $max))))
     (local.set $i (local.get $at))
     (loop $next
