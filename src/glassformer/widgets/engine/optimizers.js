@@ -233,26 +233,38 @@ class Muon {
   #factor(square, factor, n) {
     const [a, b, c] = COEFFICIENTS;
     const { numbers } = this.#memory;
-    this.#symmetric(factor, square, square, n, n);
+    this.#triangle(factor, square, square, n, n);
     for (let i = 0; i < n; i++) {
       const [to, from] = [factor.at + i * factor.row, square.at + i * square.row];
-      for (let j = 0; j < n; j++) numbers[to + j] = c * numbers[to + j] + b * numbers[from + j];
+      for (let j = i; j < n; j++) numbers[to + j] = c * numbers[to + j] + b * numbers[from + j];
       numbers[to + i] += a;
     }
+    this.#reflect(factor, n);
   }
 
   #copy(to, from, n) {
     this.#memory.numbers.copyWithin(to.at, from.at, from.at + n * from.row);
   }
 
-  // C = A·B where C is symmetric: each strip down to the diagonal, and the rest from there.
+  // C = A·B where C is symmetric
   #symmetric(C, A, B, n, inner) {
-    const { numbers } = this.#memory;
+    this.#triangle(C, A, B, n, inner);
+    this.#reflect(C, n);
+  }
+
+  // C = A·B, each strip down to the diagonal.
+  #triangle(C, A, B, n, inner) {
     for (let i = 0; i < n; i += STRIP) {
-      const rows = Math.min(i + STRIP, n);
-      this.#multiply({ at: C.at + i, row: C.row }, A, { at: B.at + i, row: B.row }, rows, inner, STRIP);
-      for (let j = i; j < rows; j++) {
-        for (let k = 0, to = C.at + j * C.row, from = C.at + j; k < j; k++, from += C.row) numbers[to + k] = numbers[from];
+      this.#multiply({ at: C.at + i, row: C.row }, A, { at: B.at + i, row: B.row }, Math.min(i + STRIP, n), inner, STRIP);
+    }
+  }
+
+  // What is above the diagonal becomes what is below, a strip at a time.
+  #reflect({ at, row }, n) {
+    const { numbers } = this.#memory;
+    for (let first = 0; first < n; first += STRIP) {
+      for (let i = 0; i < Math.min(first + STRIP, n); i++) {
+        for (let j = Math.max(first, i + 1); j < Math.min(first + STRIP, n); j++) numbers[at + j * row + i] = numbers[at + i * row + j];
       }
     }
   }
