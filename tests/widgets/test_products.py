@@ -277,6 +277,18 @@ def test_pairs_are_turned_as_in_numpy_and_back(page, runs, n, plain):
     assert_close(back[: x.size], x.ravel(), SINGLE)
 
 
+@PLAIN
+@pytest.mark.parametrize(("n", "m"), [(4, 4), (12, 8), (64, 32), (0, 4), (4, 0)])
+def test_a_transpose_is_numpys(page, n, m, plain):
+    matrix = np.random.default_rng([n, m]).normal(size=(n, m + 3)).astype(np.float32)
+    before = np.full((m, n + 5), 7, np.float32)
+    given = [4 * matrix.size, 4 * (n + 5), 0, 4 * (m + 3), n, m]
+    found = run(page, "transpose", np.concatenate([matrix.ravel(), before.ravel()]), given, plain=plain)
+    expected = before.copy()
+    expected[:, :n] = matrix[:, :m].T
+    np.testing.assert_array_equal(found, np.concatenate([matrix.ravel(), expected.ravel()]))
+
+
 # --- which of the two ---
 
 

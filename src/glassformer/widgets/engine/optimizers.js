@@ -236,7 +236,7 @@ class Muon {
     this.#triangle(factor, square, square, n, n);
     for (let i = 0; i < n; i++) {
       const [to, from] = [factor.at + i * factor.row, square.at + i * square.row];
-      for (let j = i; j < n; j++) numbers[to + j] = c * numbers[to + j] + b * numbers[from + j];
+      for (let j = i - (i % STRIP); j < n; j++) numbers[to + j] = c * numbers[to + j] + b * numbers[from + j];
       numbers[to + i] += a;
     }
     this.#reflect(factor, n);
@@ -252,20 +252,18 @@ class Muon {
     this.#reflect(C, n);
   }
 
-  // C = A·B, each strip down to the diagonal.
+  // C = A·B, each strip down to its last row on the diagonal.
   #triangle(C, A, B, n, inner) {
     for (let i = 0; i < n; i += STRIP) {
       this.#multiply({ at: C.at + i, row: C.row }, A, { at: B.at + i, row: B.row }, Math.min(i + STRIP, n), inner, STRIP);
     }
   }
 
-  // What is above the diagonal becomes what is below, a strip at a time.
+  // What is above the diagonal becomes what is below, except for each strip's own rows, which are there. n is d_model, and so a
+  // multiple of four.
   #reflect({ at, row }, n) {
-    const { numbers } = this.#memory;
-    for (let first = 0; first < n; first += STRIP) {
-      for (let i = 0; i < Math.min(first + STRIP, n); i++) {
-        for (let j = Math.max(first, i + 1); j < Math.min(first + STRIP, n); j++) numbers[at + j * row + i] = numbers[at + i * row + j];
-      }
+    for (let i = STRIP; i < n; i += STRIP) {
+      this.#memory.transpose(4 * (at + i * row), 4 * row, 4 * (at + i), 4 * row, i, Math.min(STRIP, n - i));
     }
   }
 

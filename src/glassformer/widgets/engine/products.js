@@ -37,6 +37,8 @@ let kernel = null;
 //   turn(at, runs, n, angles, cos, sin)
 // rotates `runs` times n numbers as RoPE does: i with i + n/2, for n/2 a multiple of four. There are n/2 cosines and n/2 sines at
 // `angles`, which are multiplied by `cos` and `sin`.
+//   transpose(to, toRow, from, row, n, m)
+// puts the transpose of n times m numbers, both multiples of four, to another place, where rows are `toRow` bytes apart.
 export function memoryOf(size, { plain = false, double = false } = {}) {
   const fast = plain || double ? null : inKernel(size);
   if (fast) return fast;
@@ -188,6 +190,14 @@ function turned(numbers, at, runs, n, angles, cos, sin) {
   }
 }
 
+function transposed(numbers, ...given) {
+  const [to, toRow, from, row] = given.slice(0, 4).map((place) => place >> 2);
+  const [n, m] = given.slice(4);
+  for (let i = 0; i < n; i++) {
+    for (let j = 0; j < m; j++) numbers[to + j * toRow + i] = numbers[from + i * row + j];
+  }
+}
+
 const IN_JAVASCRIPT = {
   multiply: multiplied,
   gate: gated,
@@ -197,4 +207,5 @@ const IN_JAVASCRIPT = {
   norm: normed,
   normBack: normedBack,
   turn: turned,
+  transpose: transposed,
 };

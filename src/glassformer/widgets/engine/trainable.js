@@ -444,14 +444,13 @@ export class Trainable {
     this.#transpose(to, weight, weight.n, weight.m);
   }
 
-  // (n, m) -> (m, n), some columns at a time, so that what they become stays in the processor's cache.
+  // (n, m) -> (m, n): as many rows and columns as there are fours of, and then the rest.
   #transpose(to, from, n, m) {
     const { numbers } = this.#memory;
-    for (let first = 0; first < m; first += STRIP) {
-      const end = Math.min(first + STRIP, m);
-      for (let j = 0; j < n; j++) {
-        for (let i = first, at = from.at + j * from.row; i < end; i++) numbers[to.at + i * to.row + j] = numbers[at + i];
-      }
+    const [rows, columns] = [n - (n % 4), m - (m % 4)];
+    this.#memory.transpose(4 * to.at, 4 * to.row, 4 * from.at, 4 * from.row, rows, columns);
+    for (let j = 0; j < n; j++) {
+      for (let i = j < rows ? columns : 0; i < m; i++) numbers[to.at + i * to.row + j] = numbers[from.at + j * from.row + i];
     }
   }
 
