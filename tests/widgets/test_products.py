@@ -1,4 +1,4 @@
-"""Tests the products of matrices in a page: the kernel and plain JavaScript against NumPy, and when which is used."""
+"""Tests the products of matrices in a page: both kernels and plain JavaScript against NumPy, and when which is used."""
 
 import numpy as np
 import pytest
@@ -16,11 +16,14 @@ RUN = """({ plain, name, numbers, given }) => {
   return textOf(new Uint8Array(memory.numbers.buffer));
 }"""
 IS_FAST = "js.memoryOf(16).isFast"
+WITHOUT_RELAXED_SIMD = "() => void (WebAssembly.validate = (bytes) => textOf(bytes) !== js.FUSED)"
 
 
-@pytest.fixture(scope="module")
-def page(browser):
-    page = link(browser.new_page(), "products")
+@pytest.fixture(scope="module", params=["fused", "unfused"])
+def page(browser, request):
+    page = link(browser.new_page(), "products", "kernel")
+    if request.param == "unfused":
+        page.evaluate(WITHOUT_RELAXED_SIMD)
     yield page
     page.close()
 
@@ -221,11 +224,94 @@ def test_the_norm_is_numpys(page, runs, n, plain):
     np.testing.assert_array_equal(found[x.size : x.size + n], gain)
 
 
+@PLAIN
+@pytest.mark.parametrize("adds", [False, True], ids=["set", "added"])
+@pytest.mark.parametrize("in_place", [False, True], ids=["elsewhere", "in place"])
+@pytest.mark.parametrize(("runs", "n"), [(1, 128), (3, 32), (2, 4), (0, 8)])
+def test_the_gradient_of_the_norm_is_numpys(page, runs, n, in_place, adds, plain):
+    random = np.random.default_rng([runs, n])
+    eps = 0.01
+    x, grad, before = (random.normal(size=(runs, n + gap)).astype(np.float32) for gap in (3, 4, 5))
+    gain, gain_before = random.normal(size=(2, n)).astype(np.float32)
+    parts = [x, grad, before, gain, gain_before]
+    at = [4 * sum(part.size for part in parts[:i]) for i in range(5)]
+    target = 1 if in_place else 2
+    rows = [place for i in (0, 1, target) for place in (at[i], 4 * parts[i].shape[1])]
+    given = [*rows, runs, n, at[3], at[4], eps, -1 if adds else 0]
+    found = run(page, "normBack", np.concatenate([part.ravel() for part in parts]), given, plain=plain)
+    X, G = x[:, :n].astype(float), grad[:, :n].astype(float)
+    inverse = 1 / np.sqrt(np.mean(X**2, axis=1, keepdims=True) + eps)
+    along = np.mean(G * gain * X * inverse, axis=1, keepdims=True)
+    expected = parts.copy()
+    expected[target] = parts[target].astype(float)
+    expected[target][:, :n] *= adds
+    expected[target][:, :n] += (G * gain - X * inverse * along) * inverse
+    expected[4] = gain_before + np.sum(G * X * inverse, axis=0)
+    assert_close(found, np.concatenate([part.ravel() for part in expected]), SINGLE)
+
+
+@PLAIN
+@pytest.mark.parametrize(("rows", "n"), [(1, 4), (3, 64), (0, 8)])
+def test_the_gradient_of_softmax_is_numpys(page, rows, n, plain):
+    p, grad = np.random.default_rng([rows, n]).normal(size=(2, rows, n + 4)).astype(np.float32)
+    numbers = np.concatenate([p.ravel(), grad.ravel()])
+    found = run(page, "softenBack", numbers, [0, 4 * p.size, 4 * (n + 4), rows, n], plain=plain)
+    P, G = p[:, :n].astype(float), grad[:, :n].astype(float)
+    expected = grad.astype(float)
+    expected[:, :n] = P * (G - np.sum(P * G, axis=1, keepdims=True))
+    assert_close(found, np.concatenate([p.ravel(), expected.ravel()]), SINGLE)
+
+
+@PLAIN
+@pytest.mark.parametrize(("runs", "n"), [(1, 8), (3, 32), (0, 16)])
+def test_pairs_are_turned_as_in_numpy_and_back(page, runs, n, plain):
+    random = np.random.default_rng([runs, n])
+    angle = random.uniform(0, 7, n // 2)
+    x, angles = random.normal(size=(runs, n)), np.concatenate([np.cos(angle), np.sin(angle)])
+    turned = run(
+        page, "turn", np.concatenate([x.ravel(), angles]), [0, runs, n, 4 * x.size, 0.5, 0.5], plain=plain
+    )
+    pairs = (x[:, : n // 2] + 1j * x[:, n // 2 :]) * 0.5 * np.exp(1j * angle)
+    assert_close(turned, np.concatenate([np.hstack([pairs.real, pairs.imag]).ravel(), angles]), SINGLE)
+    back = run(page, "turn", turned, [0, runs, n, 4 * x.size, 2, -2], plain=plain)
+    assert_close(back[: x.size], x.ravel(), SINGLE)
+
+
+@PLAIN
+@pytest.mark.parametrize(("n", "m"), [(4, 4), (12, 8), (64, 32), (0, 4), (4, 0)])
+def test_a_transpose_is_numpys(page, n, m, plain):
+    matrix = np.random.default_rng([n, m]).normal(size=(n, m + 3)).astype(np.float32)
+    before = np.full((m, n + 5), 7, np.float32)
+    given = [4 * matrix.size, 4 * (n + 5), 0, 4 * (m + 3), n, m]
+    found = run(page, "transpose", np.concatenate([matrix.ravel(), before.ravel()]), given, plain=plain)
+    expected = before.copy()
+    expected[:, :n] = matrix[:, :m].T
+    np.testing.assert_array_equal(found, np.concatenate([matrix.ravel(), expected.ravel()]))
+
+
 # --- which of the two ---
 
 
 def test_the_stored_bytes_are_those_of_the_text():
     assert kernel.MODULE.read_text("utf-8") == kernel.module(), "kernel.wat has changed: run `make kernel`"
+
+
+@pytest.mark.parametrize("knows_it", [True, False])
+def test_a_browser_without_relaxed_simd_gets_the_other_kernel(browser, knows_it):
+    page = link(browser.new_page(), "products", "kernel")
+    if not knows_it:
+        page.evaluate(WITHOUT_RELAXED_SIMD)
+    taken = page.evaluate("""() => {
+      const { Module } = WebAssembly;
+      WebAssembly.Module = function (bytes) {
+        window.taken = textOf(bytes);
+        return new Module(bytes);
+      };
+      const isFused = js.memoryOf(16).isFast && taken === js.FUSED;
+      return [isFused, taken === js.PLAIN];
+    }""")
+    assert taken == [knows_it, not knows_it]
+    page.close()
 
 
 OLD = {

@@ -115,7 +115,7 @@ export class Optimizer {
 
 // --- Muon -------------------------------------------------------------------------------------------------------------
 
-// Moves a matrix by one whose singular values are all near 1. Its memory holds the matrix in its wide form, n rows of m ≥ n
+// Moves a matrix by one whose singular values are all near 1. Its memory holds the matrix in its tall form, m rows of n ≤ m
 // numbers, and the squares that it is multiplied by.
 class Muon {
   #trainable;
@@ -134,7 +134,7 @@ class Muon {
       size += rows * apart(columns);
       return { at, row: apart(columns) };
     };
-    this.#places = { x: take(n, m), other: take(n, m), turned: take(m, n) };
+    this.#places = { x: take(m, n), other: take(m, n) };
     for (const name of ["square", "factor", "product", "spare"]) this.#places[name] = take(n, n);
     this.#memory = memoryOf(size, { plain: !trainable.isFast, double: trainable.memory.numbers instanceof Float64Array });
   }
@@ -148,45 +148,43 @@ class Muon {
     this.#move(weight, update, { rate, decay });
   }
 
-  // The gradient's mean, and what is made of it: X, in its wide form and divided by its length.
+  // The gradient's mean, and what is made of it: X, in its tall form and divided by its length.
   #prepare(weight, momentum) {
     const { memory, blocks } = this.#trainable;
     const { numbers } = memory;
     const own = this.#memory.numbers;
     const { at, row } = weight;
-    const isWide = weight.n <= weight.m;
-    const [n, m] = isWide ? [weight.n, weight.m] : [weight.m, weight.n];
     const { x } = this.#places;
+    const [down, right] = stepsOf(weight, x);
     let squares = 0;
     for (let i = 0; i < weight.n; i++) {
-      for (let j = 0, from = at + i * row; j < weight.m; j++, from++) {
+      for (let j = 0, from = at + i * row, to = x.at + i * down; j < weight.m; j++, from++, to += right) {
         const gradient = numbers[blocks.gradient + from];
         const mean = numbers[blocks.first + from] + (1 - momentum) * (gradient - numbers[blocks.first + from]);
         numbers[blocks.first + from] = mean;
         const ahead = mean + (1 - momentum) * (gradient - mean); // once more towards the gradient
-        own[isWide ? x.at + i * x.row + j : x.at + j * x.row + i] = ahead;
+        own[to] = ahead;
         squares += ahead * ahead;
       }
     }
     const inverse = 1 / Math.max(Math.sqrt(squares), SMALLEST);
-    for (let i = 0; i < n; i++) for (let j = x.at + i * x.row; j < x.at + i * x.row + m; j++) own[j] *= inverse;
+    for (let i = x.at; i < x.at + Math.max(weight.n, weight.m) * x.row; i++) own[i] *= inverse;
   }
 
   #move(weight, update, { rate, decay }) {
     const { numbers } = this.#trainable.memory;
     const own = this.#memory.numbers;
     const { at, row } = weight;
-    const isWide = weight.n <= weight.m;
+    const [down, right] = stepsOf(weight, update);
     const length = rate * Math.sqrt(Math.max(1, weight.m / weight.n));
     for (let i = 0; i < weight.n; i++) {
-      for (let j = 0, to = at + i * row; j < weight.m; j++, to++) {
-        const moved = own[isWide ? update.at + i * update.row + j : update.at + j * update.row + i];
-        numbers[to] = (1 - rate * decay) * numbers[to] - length * moved;
+      for (let j = 0, to = at + i * row, from = update.at + i * down; j < weight.m; j++, to++, from += right) {
+        numbers[to] = (1 - rate * decay) * numbers[to] - length * own[from];
       }
     }
   }
 
-  // Every iteration multiplies X by aI + bZ + cZ², with Z = X·Xᵀ, which brings its singular values closer to 1.
+  // Every iteration multiplies X by aI + bZ + cZ², with Z = Xᵀ·X, which brings its singular values closer to 1.
   *#orthogonalized(n, m) {
     let { x, other } = this.#places;
     const { square, factor } = this.#places;
@@ -194,14 +192,14 @@ class Muon {
       this.#square(x, n, m);
       this.#factor(square, factor, n);
       yield;
-      this.#multiply(other, factor, x, n, n, m);
+      this.#multiply(other, x, factor, m, n, n);
       [x, other] = [other, x];
       yield;
     }
     return x;
   }
 
-  // The same from the squares alone: if F·X replaces X, then F·Z·F replaces Z. X itself is multiplied once, at the end.
+  // The same from the squares alone: if X·F replaces X, then F·Z·F replaces Z. X itself is multiplied once, at the end.
   *#fromTheSquare(n, m) {
     const { x, other, factor, square } = this.#places;
     let { product, spare } = this.#places;
@@ -209,53 +207,72 @@ class Muon {
     yield;
     for (let i = 0; i < this.#iterations; i++) {
       if (i > 0) {
-        this.#multiply(spare, factor, square, n, n, n);
-        this.#multiply(square, spare, factor, n, n, n);
+        this.#symmetric(spare, factor, square, n, n);
+        this.#symmetric(square, spare, factor, n, n);
         yield;
       }
       this.#factor(square, factor, n);
       yield;
       if (i === 0) this.#copy(product, factor, n);
       else {
-        this.#multiply(spare, factor, product, n, n, n);
+        this.#symmetric(spare, factor, product, n, n);
         [product, spare] = [spare, product];
       }
     }
     yield;
-    this.#multiply(other, product, x, n, n, m);
+    this.#multiply(other, x, product, m, n, n);
     return other;
   }
 
-  // Z = X·Xᵀ
+  // Z = Xᵀ·X
   #square(x, n, m) {
-    const { turned, square } = this.#places;
-    const { numbers } = this.#memory;
-    for (let i = 0; i < m; i++) {
-      const to = turned.at + i * turned.row;
-      for (let j = 0, from = x.at + i; j < n; j++, from += x.row) numbers[to + j] = numbers[from];
-      numbers.fill(0, to + n, to + strips(n) * STRIP);
-    }
-    this.#multiply(square, x, turned, n, m, n);
+    this.#symmetric(this.#places.square, { ...x, isAcross: true }, x, n, m);
   }
 
   // F = aI + bZ + cZ²
   #factor(square, factor, n) {
     const [a, b, c] = COEFFICIENTS;
     const { numbers } = this.#memory;
-    this.#multiply(factor, square, square, n, n, n);
+    this.#triangle(factor, square, square, n, n);
     for (let i = 0; i < n; i++) {
       const [to, from] = [factor.at + i * factor.row, square.at + i * square.row];
-      for (let j = 0; j < n; j++) numbers[to + j] = c * numbers[to + j] + b * numbers[from + j];
+      for (let j = i - (i % STRIP); j < n; j++) numbers[to + j] = c * numbers[to + j] + b * numbers[from + j];
       numbers[to + i] += a;
     }
+    this.#reflect(factor, n);
   }
 
   #copy(to, from, n) {
     this.#memory.numbers.copyWithin(to.at, from.at, from.at + n * from.row);
   }
 
+  // C = A·B where C is symmetric
+  #symmetric(C, A, B, n, inner) {
+    this.#triangle(C, A, B, n, inner);
+    this.#reflect(C, n);
+  }
+
+  // C = A·B, each strip down to its last row on the diagonal.
+  #triangle(C, A, B, n, inner) {
+    for (let i = 0; i < n; i += STRIP) {
+      this.#multiply({ at: C.at + i, row: C.row }, A, { at: B.at + i, row: B.row }, Math.min(i + STRIP, n), inner, STRIP);
+    }
+  }
+
+  // What is above the diagonal becomes what is below, except for each strip's own rows, which are there. n is d_model, and so a
+  // multiple of four.
+  #reflect({ at, row }, n) {
+    for (let i = STRIP; i < n; i += STRIP) {
+      this.#memory.transpose(4 * (at + i * row), 4 * row, 4 * (at + i), 4 * row, i, Math.min(STRIP, n - i));
+    }
+  }
+
+  // A may be `isAcross`: its transpose counts.
   #multiply(C, A, B, rows, inner, columns) {
-    const places = [C.at, C.row, A.at, A.row, 1, B.at, B.row, STRIP].map((place) => 4 * place);
-    this.#memory.multiply(...places, rows, inner, strips(columns), 0);
+    const [aRow, aStep] = A.isAcross ? [1, A.row] : [A.row, 1];
+    this.#memory.multiply(4 * C.at, 4 * C.row, 4 * A.at, 4 * aRow, 4 * aStep, 4 * B.at, 4 * B.row, 4 * STRIP, rows, inner, strips(columns), 0);
   }
 }
+
+// The steps in a matrix's tall form, in `row`s, that go down and right in the matrix.
+const stepsOf = ({ n, m }, { row }) => (n < m ? [1, row] : [row, 1]);

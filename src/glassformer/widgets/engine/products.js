@@ -1,6 +1,6 @@
 // Matrices in one block of memory, and their products: by the WebAssembly kernel, or in plain JavaScript where a browser has no
 // SIMD, or a page's security policy forbids WebAssembly. tests/widgets/test_products.py compares both with NumPy.
-import { KERNEL } from "./kernel.js";
+import { FUSED, PLAIN } from "./kernel.js";
 
 export const STRIP = 16; // columns that are multiplied together
 export const strips = (columns) => Math.ceil(columns / STRIP);
@@ -10,10 +10,12 @@ export const strips = (columns) => Math.ceil(columns / STRIP);
 export const apart = (columns) => (strips(columns) | 1) * STRIP;
 
 const PAGE = 65536; // bytes
-let kernel = null; // the module once it is compiled; false if that failed, because another attempt would fail, too
+// The module once it is compiled: the one that adds products in one instruction, where the browser knows it. It is false if that
+// failed, because another attempt would fail, too.
+let kernel = null;
 
-// `size` numbers, all of them 0, and what computes with them: { numbers, multiply, gate, soften, norm, isFast }. `plain` does
-// without WebAssembly; so does `double`, whose numbers have 64 bits.
+// `size` numbers, all of them 0, and what computes with them: { numbers, isFast } and the functions below. `plain` does without
+// WebAssembly; so does `double`, whose numbers have 64 bits.
 //   multiply(c, cRow, a, aRow, aStep, b, bRow, bStrip, rows, inner, strips, keep)
 // computes C = A·B for `keep` = 0 and C += A·B for `keep` = -1. All places (c, a, b) and steps (from row to row, from column to
 // column of A, and from strip to strip of B) are in bytes, four for a number. `rows` are those of A and C, `inner` those of B,
@@ -27,25 +29,30 @@ let kernel = null; // the module once it is compiled; false if that failed, beca
 //   norm(at, step, runs, n, gain, eps)
 // divides each of `runs` times n numbers, whose beginnings are `step` bytes apart, by the root of (their mean square + eps), and
 // multiplies them by the n numbers at `gain`.
+//   normBack(x, xStep, grad, gradStep, to, toStep, runs, n, gain, toGain, eps, keep)
+// maps the gradient of what `norm` made of x to that of x, which it sets or, for `keep` = -1, adds to what is there; it always adds
+// that of the gain. n is a multiple of four.
+//   softenBack(p, grad, step, rows, n)
+// replaces the gradient of softmax's outputs p by that of its inputs, in rows of n numbers, a multiple of four.
+//   turn(at, runs, n, angles, cos, sin)
+// rotates `runs` times n numbers as RoPE does: i with i + n/2, for n/2 a multiple of four. There are n/2 cosines and n/2 sines at
+// `angles`, which are multiplied by `cos` and `sin`.
+//   transpose(to, toRow, from, row, n, m)
+// puts the transpose of n times m numbers, both multiples of four, to another place, where rows are `toRow` bytes apart.
 export function memoryOf(size, { plain = false, double = false } = {}) {
   const fast = plain || double ? null : inKernel(size);
   if (fast) return fast;
   const numbers = new (double ? Float64Array : Float32Array)(size);
-  return {
-    numbers,
-    multiply: (...all) => multiplied(numbers, ...all),
-    gate: (...all) => gated(numbers, ...all),
-    gateBack: (...all) => gatedBack(numbers, ...all),
-    soften: (...all) => softened(numbers, ...all),
-    norm: (...all) => normed(numbers, ...all),
-    isFast: false,
-  };
+  const own = Object.entries(IN_JAVASCRIPT).map(([name, run]) => [name, (...all) => run(numbers, ...all)]);
+  return { numbers, ...Object.fromEntries(own), isFast: false };
 }
+
+const bytesOf = (text) => Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
 
 function inKernel(size) {
   if (kernel === false) return null;
   try {
-    kernel ??= new WebAssembly.Module(Uint8Array.from(atob(KERNEL), (character) => character.charCodeAt(0)));
+    kernel ??= new WebAssembly.Module([FUSED, PLAIN].map(bytesOf).find((bytes) => WebAssembly.validate(bytes)));
   } catch {
     kernel = false;
     return null;
@@ -137,3 +144,68 @@ function normed(numbers, at, step, runs, n, gain, eps) {
     for (let i = first, g = gain / 4; i < first + n; i++, g++) numbers[i] *= inverse * numbers[g];
   }
 }
+
+function normedBack(numbers, ...given) {
+  const [firstX, xStep, firstGrad, gradStep, first, toStep] = given.slice(0, 6).map((place) => place >> 2);
+  const [runs, n] = given.slice(6, 8);
+  const [gain, toGain] = given.slice(8, 10).map((place) => place >> 2);
+  const [eps, keep] = given.slice(10);
+  for (let run = 0; run < runs; run++) {
+    const [x, grad, to] = [firstX + run * xStep, firstGrad + run * gradStep, first + run * toStep];
+    let [squares, along] = [0, 0];
+    for (let i = 0; i < n; i++) {
+      squares += numbers[x + i] * numbers[x + i];
+      along += numbers[x + i] * numbers[grad + i] * numbers[gain + i];
+    }
+    const inverse = 1 / Math.sqrt(squares / n + eps);
+    along *= (inverse * inverse) / n;
+    for (let i = 0; i < n; i++) {
+      const g = numbers[grad + i];
+      const change = (g * numbers[gain + i] - numbers[x + i] * along) * inverse;
+      numbers[toGain + i] += g * numbers[x + i] * inverse;
+      numbers[to + i] = keep ? numbers[to + i] + change : change;
+    }
+  }
+}
+
+function softenedBack(numbers, ...bytes) {
+  let [p, grad] = bytes.slice(0, 2).map((place) => place >> 2);
+  const [step, rows, n] = bytes.slice(2);
+  for (let row = 0; row < rows; row++, p += step >> 2, grad += step >> 2) {
+    let along = 0;
+    for (let i = 0; i < n; i++) along += numbers[p + i] * numbers[grad + i];
+    for (let i = 0; i < n; i++) numbers[grad + i] = numbers[p + i] * (numbers[grad + i] - along);
+  }
+}
+
+function turned(numbers, at, runs, n, angles, cos, sin) {
+  const half = n / 2;
+  for (let run = 0, first = at / 4; run < runs; run++, first += n) {
+    for (let i = first, angle = angles / 4; i < first + half; i++, angle++) {
+      const [a, b] = [numbers[i], numbers[i + half]];
+      const [c, s] = [cos * numbers[angle], sin * numbers[angle + half]];
+      numbers[i] = a * c - b * s;
+      numbers[i + half] = a * s + b * c;
+    }
+  }
+}
+
+function transposed(numbers, ...given) {
+  const [to, toRow, from, row] = given.slice(0, 4).map((place) => place >> 2);
+  const [n, m] = given.slice(4);
+  for (let i = 0; i < n; i++) {
+    for (let j = 0; j < m; j++) numbers[to + j * toRow + i] = numbers[from + i * row + j];
+  }
+}
+
+const IN_JAVASCRIPT = {
+  multiply: multiplied,
+  gate: gated,
+  gateBack: gatedBack,
+  soften: softened,
+  softenBack: softenedBack,
+  norm: normed,
+  normBack: normedBack,
+  turn: turned,
+  transpose: transposed,
+};

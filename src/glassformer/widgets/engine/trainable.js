@@ -31,7 +31,6 @@ export class Trainable {
   // beginning at `at`; its gradient, and what an optimizer remembers of it, are in the same place of blocks of their own.
   weights = {};
   #memory;
-  #angles;
   #places = {};
   #layers = [];
   #sizes;
@@ -46,7 +45,6 @@ export class Trainable {
     const { d_model: D, d_ff: F, vocab_size: V, n_heads: H, d_head: K, context_length: T, n_layers } = config;
     const N = rows * T;
     this.#sizes = { B: rows, T, N, D, F, V, H, K, scale: config.attention_scale ?? 1 / Math.sqrt(K), eps: config.norm_eps };
-    this.#angles = anglesOf(T, { K, base: config.rope_base });
 
     let size = 0;
     const take = (count) => (size += count) - count;
@@ -58,25 +56,20 @@ export class Trainable {
     this.blocks = { gradient: take(size) };
     if (moves) Object.assign(this.blocks, { first: take(this.size), second: take(this.size) });
     const matrix = (count, columns) => ({ row: apart(columns), at: take(count * apart(columns)) });
-    const numbers = (count) => take(Math.ceil(count / STRIP) * STRIP);
     for (let i = 0; i < n_layers; i++) {
       this.#layers.push({
         name: `decoder.blocks.${i}`,
         before: matrix(N, D), // the stream before attention
         between: matrix(N, D), // and before the feed-forward layer
         normed: matrix(N, D),
-        inverse: numbers(N), // one over the root mean square of each row
         q: matrix(N, D), // before its norm
         k: matrix(N, D),
         v: matrix(N, D),
-        inverseQ: numbers(N * H),
-        inverseK: numbers(N * H),
-        turnedQ: matrix(N, D),
+        turnedQ: matrix(N, D), // and times the scale of attention
         turnedK: matrix(N, D),
         shares: matrix(rows * H * T, T), // the attention weights
         mixed: matrix(N, D),
         normed2: matrix(N, D),
-        inverse2: numbers(N),
         gate: matrix(N, F),
         up: matrix(N, F),
         hidden: matrix(N, F),
@@ -84,10 +77,8 @@ export class Trainable {
     }
     this.#places = {
       embedded: matrix(N, D), // before its norm
-      inverse: numbers(N),
       last: matrix(N, D), // the stream after the last block
       normed: matrix(N, D),
-      inverseLast: numbers(N),
       logits: matrix(N, V),
       stream: matrix(N, D), // the gradient of the stream
       toNormed: matrix(N, D), // the gradients of what is between
@@ -100,6 +91,7 @@ export class Trainable {
       toUp: matrix(N, F),
       toHidden: matrix(N, F),
       columns: matrix(K, T), // the keys or values of one head, transposed
+      angles: take(T * K),
       turned: {
         ...Object.fromEntries(["W_q", "W_k", "W_v", "W_o"].map((name) => [name, matrix(D, D)])),
         W_gate: matrix(F, D),
@@ -109,6 +101,7 @@ export class Trainable {
       },
     };
     this.#memory = memoryOf(size, { plain, double });
+    this.#memory.numbers.set(anglesOf(T, { K, base: config.rope_base }), this.#places.angles);
   }
 
   get isFast() {
@@ -177,14 +170,14 @@ export class Trainable {
     const { T, D, V } = this.#sizes;
     const N = rows * T;
     const { numbers } = this.#memory;
-    const { embedded, last, normed, inverse, inverseLast, logits } = this.#places;
+    const { embedded, last, normed, logits } = this.#places;
     const table = this.weights["token_embedding.weight"];
     for (let r = 0; r < N; r++) {
       const from = table.at + inputs[r] * table.row;
       numbers.copyWithin(embedded.at + r * embedded.row, from, from + D);
     }
     const first = this.#layers[0]?.before ?? last;
-    for (let row = 0; row < N; row += T) this.#norm("decoder.embedding_norm", embedded, first, inverse, row);
+    for (let row = 0; row < N; row += T) this.#norm("decoder.embedding_norm", embedded, first, row);
     yield;
     for (const [i, layer] of this.#layers.entries()) {
       const after = this.#layers[i + 1]?.before ?? last;
@@ -197,7 +190,7 @@ export class Trainable {
     }
     let sum = 0;
     for (let b = 0; b < rows; b++) {
-      this.#norm("decoder.norm", last, normed, inverseLast, b * T);
+      this.#norm("decoder.norm", last, normed, b * T);
       this.#linear(logits, normed, "unembedding.weight", b * T);
       for (let r = b * T; r < (b + 1) * T; r++) sum += this.#surprise(logits.at + r * logits.row, V, targets[r]);
       yield;
@@ -205,32 +198,39 @@ export class Trainable {
     return sum / N;
   }
 
-  // −ln p(target); the logits of the row become probabilities.
+  // −ln p(target); the logits of the row become probabilities. That of the largest logit is one over the sum of exponentials.
   #surprise(at, V, target) {
     const { numbers } = this.#memory;
-    let max = -Infinity;
-    for (let i = at; i < at + V; i++) if (!(numbers[i] <= max)) max = numbers[i];
-    let sum = 0;
-    for (let i = at; i < at + V; i++) sum += Math.exp(numbers[i] - max);
-    const surprise = Math.log(sum) - (numbers[at + target] - max);
-    for (let i = at; i < at + V; i++) numbers[i] = Math.exp(numbers[i] - max) / sum;
-    return surprise;
+    let best = at;
+    for (let i = at; i < at + V; i++) if (!(numbers[i] <= numbers[best])) best = i;
+    const behind = numbers[best] - numbers[at + target];
+    this.#soften(at, V);
+    return behind - Math.log(numbers[best]);
+  }
+
+  // Softmax of n numbers; what is beyond them, up to a multiple of four, becomes 0.
+  #soften(at, n) {
+    const { numbers } = this.#memory;
+    const end = at + 4 * Math.ceil(n / 4);
+    numbers.fill(-Infinity, at + n, end);
+    this.#memory.soften(4 * at, 4 * end);
+    numbers.fill(0, at + n, end);
   }
 
   // One text: x + attention(norm(x)), from `before` to `between`.
   #attention(layer, b) {
     const { T, H, K, scale } = this.#sizes;
     const { numbers } = this.#memory;
-    const { before, between, normed, inverse, q, k, v, turnedQ, turnedK, shares, mixed } = layer;
+    const { before, between, normed, q, k, v, turnedQ, turnedK, shares, mixed } = layer;
     const { columns } = this.#places;
     const first = b * T;
     const name = `${layer.name}.attention`;
-    this.#norm(`${layer.name}.norm_attention`, before, normed, inverse, first);
+    this.#norm(`${layer.name}.norm_attention`, before, normed, first);
     this.#linear(q, normed, `${name}.W_q.weight`, first);
     this.#linear(k, normed, `${name}.W_k.weight`, first);
     this.#linear(v, normed, `${name}.W_v.weight`, first);
-    this.#turnHeads(`${name}.norm_q`, q, turnedQ, layer.inverseQ, first);
-    this.#turnHeads(`${name}.norm_k`, k, turnedK, layer.inverseK, first);
+    this.#turnHeads(`${name}.norm_q`, q, turnedQ, first, scale);
+    this.#turnHeads(`${name}.norm_k`, k, turnedK, first);
     for (let h = 0; h < H; h++) {
       const own = { at: shares.at + (b * H + h) * T * shares.row, row: shares.row };
       this.#transpose(columns, part(turnedK, first, h * K), T, K);
@@ -238,11 +238,8 @@ export class Trainable {
       for (let t = 0; t < T; t++) {
         const at = own.at + t * own.row;
         const n = this.causal ? t + 1 : T;
-        for (let s = at; s < at + n; s++) numbers[s] *= scale;
-        const end = at + 4 * Math.ceil(n / 4);
-        numbers.fill(-Infinity, at + n, end);
-        this.#memory.soften(4 * at, 4 * end);
         numbers.fill(0, at + n, at + own.row);
+        this.#soften(at, n);
       }
       this.#multiply(part(mixed, first, h * K), own, part(v, first, h * K), T, T, K);
     }
@@ -254,9 +251,9 @@ export class Trainable {
   #feedforward(layer, after, first) {
     const { T } = this.#sizes;
     const { numbers, gate: silu } = this.#memory;
-    const { between, normed2, inverse2, gate, up, hidden } = layer;
+    const { between, normed2, gate, up, hidden } = layer;
     const name = `${layer.name}.feedforward`;
-    this.#norm(`${layer.name}.norm_feedforward`, between, normed2, inverse2, first);
+    this.#norm(`${layer.name}.norm_feedforward`, between, normed2, first);
     this.#linear(gate, normed2, `${name}.W_gate.weight`, first);
     this.#linear(up, normed2, `${name}.W_up.weight`, first);
     const start = up.at + first * up.row;
@@ -266,39 +263,22 @@ export class Trainable {
     this.#linear(after, hidden, `${name}.W_down.weight`, first, { adds: true });
   }
 
-  // RMSNorm, then RoPE, of every head of T rows.
-  #turnHeads(name, from, to, inverse, first) {
+  // RMSNorm, then RoPE and a factor, of every head of T rows.
+  #turnHeads(name, from, to, first, scale = 1) {
     const { T, H, K, eps } = this.#sizes;
-    const { numbers } = this.#memory;
     const gain = this.weights[`${name}.weight`].at;
+    this.#copy(to, from, first);
     for (let t = 0; t < T; t++) {
-      for (let h = 0; h < H; h++) {
-        const at = from.at + (first + t) * from.row + h * K;
-        const out = to.at + (first + t) * to.row + h * K;
-        const one = inverseOf(numbers, at, K, eps);
-        numbers[inverse + (first + t) * H + h] = one;
-        for (let i = 0; i < K / 2; i++) {
-          const cos = this.#angles[t * K + 2 * i];
-          const sin = this.#angles[t * K + 2 * i + 1];
-          const a = numbers[at + i] * one * numbers[gain + i];
-          const c = numbers[at + i + K / 2] * one * numbers[gain + i + K / 2];
-          numbers[out + i] = a * cos - c * sin;
-          numbers[out + i + K / 2] = a * sin + c * cos;
-        }
-      }
+      const at = 4 * (to.at + (first + t) * to.row);
+      this.#memory.norm(at, 4 * K, H, K, 4 * gain, eps);
+      this.#memory.turn(at, H, K, 4 * (this.#places.angles + t * K), scale, scale);
     }
   }
 
-  #norm(name, from, to, inverse, first) {
+  #norm(name, from, to, first) {
     const { T, D, eps } = this.#sizes;
-    const { numbers } = this.#memory;
-    const gain = this.weights[`${name}.weight`].at;
-    for (let r = first; r < first + T; r++) {
-      const [at, out] = [from.at + r * from.row, to.at + r * to.row];
-      const one = inverseOf(numbers, at, D, eps);
-      numbers[inverse + r] = one;
-      for (let i = 0; i < D; i++) numbers[out + i] = numbers[at + i] * one * numbers[gain + i];
-    }
+    this.#copy(to, from, first);
+    this.#memory.norm(4 * (to.at + first * to.row), 4 * to.row, T, D, 4 * this.weights[`${name}.weight`].at, eps);
   }
 
   // --- backward
@@ -306,13 +286,13 @@ export class Trainable {
   // The gradients of all weights, after `loss` of the same batch. A generator that pauses.
   *backward({ inputs, targets }) {
     const { T, N } = this.#sizes;
-    const { embedded, last, normed, inverse, inverseLast, logits, stream, toNormed, turned } = this.#places;
+    const { embedded, last, normed, logits, stream, toNormed, turned } = this.#places;
     this.#memory.numbers.fill(0, this.blocks.gradient, this.blocks.gradient + this.size);
     this.#lossBack(targets);
     this.#turn("unembedding.weight", turned.head);
     for (let first = 0; first < N; first += T) {
       this.#linearBack("unembedding.weight", { from: logits, input: normed, to: toNormed, by: turned.head, first });
-      this.#normBack("decoder.norm", { x: last, inverse: inverseLast, from: toNormed, to: stream, first });
+      this.#normBack("decoder.norm", { x: last, from: toNormed, to: stream, first });
       yield;
     }
     for (const layer of this.#layers.toReversed()) {
@@ -320,7 +300,7 @@ export class Trainable {
       yield* this.#attentionBack(layer);
     }
     for (let first = 0; first < N; first += T) {
-      this.#normBack("decoder.embedding_norm", { x: embedded, inverse, from: stream, to: toNormed, first });
+      this.#normBack("decoder.embedding_norm", { x: embedded, from: stream, to: toNormed, first });
     }
     this.#embeddingBack(inputs);
   }
@@ -354,7 +334,7 @@ export class Trainable {
 
   // In both, the gradient of the stream after the sublayer, in `stream`, becomes that of the stream before it.
 
-  *#feedforwardBack({ name: block, between, normed2, inverse2, gate, up, hidden }) {
+  *#feedforwardBack({ name: block, between, normed2, gate, up, hidden }) {
     const { T, N } = this.#sizes;
     const { stream, toNormed, toHidden, toGate, toUp, turned } = this.#places;
     const name = `${block}.feedforward`;
@@ -371,7 +351,7 @@ export class Trainable {
       yield;
       const adds = true;
       this.#linearBack(`${name}.W_up.weight`, { from: toUp, input: normed2, to: toNormed, by: turned.W_up, first, adds });
-      this.#normBack(`${block}.norm_feedforward`, { x: between, inverse: inverse2, from: toNormed, to: stream, first, adds });
+      this.#normBack(`${block}.norm_feedforward`, { x: between, from: toNormed, to: stream, first, adds });
       yield;
     }
   }
@@ -379,7 +359,7 @@ export class Trainable {
   *#attentionBack(layer) {
     const { T, N } = this.#sizes;
     const { stream, toNormed, toMixed, toQ, toK, toV, turned } = this.#places;
-    const { before, normed, inverse, mixed, name: block } = layer;
+    const { before, normed, mixed, name: block } = layer;
     const name = `${block}.attention`;
     for (const which of ["W_q", "W_k", "W_v", "W_o"]) this.#turn(`${name}.${which}.weight`, turned[which]);
     yield;
@@ -392,15 +372,14 @@ export class Trainable {
       this.#linearBack(`${name}.W_k.weight`, { ...share, from: toK, by: turned.W_k, adds: true });
       yield;
       this.#linearBack(`${name}.W_v.weight`, { ...share, from: toV, by: turned.W_v, adds: true });
-      this.#normBack(`${block}.norm_attention`, { x: before, inverse, from: toNormed, to: stream, first, adds: true });
+      this.#normBack(`${block}.norm_attention`, { x: before, from: toNormed, to: stream, first, adds: true });
       yield;
     }
   }
 
   // From the gradient of what the heads of one text have mixed to those of its queries, keys and values before their norms.
-  #headsBack({ name, q, k, v, inverseQ, inverseK, turnedQ, turnedK, shares }, first) {
+  #headsBack({ name, q, k, v, turnedQ, turnedK, shares }, first) {
     const { T, H, K, scale } = this.#sizes;
-    const { numbers } = this.#memory;
     const { toMixed, toQ, toK, toV, toShares, columns } = this.#places;
     for (let h = 0; h < H; h++) {
       const own = { at: shares.at + ((first / T) * H + h) * T * shares.row, row: shares.row };
@@ -408,48 +387,31 @@ export class Trainable {
       this.#multiply(head(toV), across(own), head(toMixed), T, T, K);
       this.#transpose(columns, head(v), T, K);
       this.#multiply(toShares, head(toMixed), columns, T, K, T);
-      for (let t = 0; t < T; t++) {
-        const [p, g] = [own.at + t * own.row, toShares.at + t * toShares.row];
-        let along = 0;
-        for (let s = 0; s < T; s++) along += numbers[p + s] * numbers[g + s];
-        for (let s = 0; s < T; s++) numbers[g + s] = numbers[p + s] * (numbers[g + s] - along) * scale;
-      }
+      this.#memory.softenBack(4 * own.at, 4 * toShares.at, 4 * own.row, T, 4 * Math.ceil(T / 4));
       this.#multiply(head(toQ), toShares, head(turnedK), T, T, K);
       this.#multiply(head(toK), across(toShares), head(turnedQ), T, T, K);
     }
-    this.#turnHeadsBack(`${name}.attention.norm_q`, q, toQ, inverseQ, first);
-    this.#turnHeadsBack(`${name}.attention.norm_k`, k, toK, inverseK, first);
+    this.#turnHeadsBack(`${name}.attention.norm_q`, q, toQ, first, scale);
+    this.#turnHeadsBack(`${name}.attention.norm_k`, k, toK, first);
   }
 
   // Back through RoPE, a rotation in the other direction, and through RMSNorm, in place.
-  #turnHeadsBack(name, x, to, inverse, first) {
-    const { T, H, K } = this.#sizes;
-    const { numbers } = this.#memory;
+  #turnHeadsBack(name, x, to, first, scale = 1) {
+    const { T, H, K, eps } = this.#sizes;
     const gain = this.weights[`${name}.weight`].at;
     for (let t = 0; t < T; t++) {
-      for (let h = 0; h < H; h++) {
-        const at = to.at + (first + t) * to.row + h * K;
-        for (let i = 0; i < K / 2; i++) {
-          const cos = this.#angles[t * K + 2 * i];
-          const sin = this.#angles[t * K + 2 * i + 1];
-          const [a, c] = [numbers[at + i], numbers[at + i + K / 2]];
-          numbers[at + i] = a * cos + c * sin;
-          numbers[at + i + K / 2] = c * cos - a * sin;
-        }
-        const from = x.at + (first + t) * x.row + h * K;
-        normBack(numbers, from, numbers[inverse + (first + t) * H + h], gain, this.blocks.gradient + gain, at, at, K, false);
-      }
+      const [from, at] = [x, to].map((place) => 4 * (place.at + (first + t) * place.row));
+      this.#memory.turn(at, H, K, 4 * (this.#places.angles + t * K), scale, -scale);
+      this.#memory.normBack(from, 4 * K, at, 4 * K, at, 4 * K, H, K, 4 * gain, 4 * (this.blocks.gradient + gain), eps, 0);
     }
   }
 
-  #normBack(name, { x, inverse, from, to, first, adds = false }) {
-    const { D, T } = this.#sizes;
-    const { numbers } = this.#memory;
+  // From the gradient of a norm's outputs, in `from`, to that of x, set or added in `to`, for T rows; that of the gain is added up.
+  #normBack(name, { x, from, to, first, adds = false }) {
+    const { D, T, eps } = this.#sizes;
     const gain = this.weights[`${name}.weight`].at;
-    for (let r = first; r < first + T; r++) {
-      const places = [from.at + r * from.row, to.at + r * to.row];
-      normBack(numbers, x.at + r * x.row, numbers[inverse + r], gain, this.blocks.gradient + gain, ...places, D, adds);
-    }
+    const places = [x, from, to].flatMap(({ at, row }) => [4 * (at + first * row), 4 * row]);
+    this.#memory.normBack(...places, T, D, 4 * gain, 4 * (this.blocks.gradient + gain), eps, adds ? -1 : 0);
   }
 
   // From the gradient of y = x·W for the T rows of a text, in `from`, to those of W, which is added up, and of x, in `to`.
@@ -467,8 +429,8 @@ export class Trainable {
   // C = A·B, or C += A·B: (rows, inner) times (inner, columns), all of them { at, row }. A may be `across`.
   #multiply(C, A, B, rows, inner, columns, adds = false) {
     const [aRow, aStep] = A.isAcross ? [1, A.row] : [A.row, 1];
-    const places = [C.at, C.row, A.at, aRow, aStep, B.at, B.row, STRIP].map((place) => 4 * place);
-    this.#memory.multiply(...places, rows, inner, strips(columns), adds ? -1 : 0);
+    const keep = adds ? -1 : 0;
+    this.#memory.multiply(4 * C.at, 4 * C.row, 4 * A.at, 4 * aRow, 4 * aStep, 4 * B.at, 4 * B.row, 4 * STRIP, rows, inner, strips(columns), keep);
   }
 
   // T rows times a weight matrix.
@@ -482,11 +444,13 @@ export class Trainable {
     this.#transpose(to, weight, weight.n, weight.m);
   }
 
-  // (n, m) -> (m, n)
+  // (n, m) -> (m, n): as many rows and columns as there are fours of, and then the rest.
   #transpose(to, from, n, m) {
     const { numbers } = this.#memory;
-    for (let i = 0; i < m; i++) {
-      for (let j = 0, at = from.at + i, out = to.at + i * to.row; j < n; j++, at += from.row) numbers[out + j] = numbers[at];
+    const [rows, columns] = [n - (n % 4), m - (m % 4)];
+    this.#memory.transpose(4 * to.at, 4 * to.row, 4 * from.at, 4 * from.row, rows, columns);
+    for (let j = 0; j < n; j++) {
+      for (let i = j < rows ? columns : 0; i < m; i++) numbers[to.at + i * to.row + j] = numbers[from.at + j * from.row + i];
     }
   }
 
@@ -500,27 +464,3 @@ export class Trainable {
 // A matrix from another row and column on; and its transpose, as the left one of a product.
 const part = ({ at, row }, first, column) => ({ at: at + first * row + column, row });
 const across = ({ at, row }) => ({ at, row, isAcross: true });
-
-// One over the root mean square of n numbers.
-function inverseOf(numbers, at, n, eps) {
-  let squares = 0;
-  for (let i = at; i < at + n; i++) squares += numbers[i] * numbers[i];
-  return 1 / Math.sqrt(squares / n + eps);
-}
-
-// From the gradient of one row's RMSNorm, at `from`, to that of x, set or added at `to`; that of the gain is added up. What
-// lengthens x changes nothing in the result, so the gradient along x is taken out.
-function normBack(numbers, x, inverse, gain, toGain, from, to, n, adds) {
-  let along = 0;
-  for (let i = 0; i < n; i++) {
-    const standard = numbers[x + i] * inverse;
-    const grad = numbers[from + i];
-    numbers[toGain + i] += grad * standard;
-    along += grad * numbers[gain + i] * standard;
-  }
-  along /= n;
-  for (let i = 0; i < n; i++) {
-    const grad = (numbers[from + i] * numbers[gain + i] - numbers[x + i] * inverse * along) * inverse;
-    numbers[to + i] = adds ? numbers[to + i] + grad : grad;
-  }
-}

@@ -3,7 +3,7 @@
 // Matrices are multiplied in a memory of their own, by the kernel of products.js.
 // tests/widgets/test_transformer.py compares it with glassformer.scratch: logits, all arrays of the trace, all strategies.
 
-import { STRIP, apart, memoryOf, strips } from "./products.js";
+import { STRIP, memoryOf, strips } from "./products.js";
 
 // --- which models -----------------------------------------------------------------------------------------------------
 
@@ -124,16 +124,16 @@ export const readTensors = (file) => drained(tensorSteps(file));
 
 // --- layers, row by row ------------------------------------------------------------------------------------------------
 
-// The cosine and the sine, one after the other, of the angle by which RoPE turns pair i at each position: base^(−2i/K) per
-// position.
+// For each position the K/2 cosines, and then the K/2 sines, of the angles by which RoPE turns the pairs: for pair i, base^(−2i/K)
+// per position.
 export function anglesOf(positions, { K, base }) {
   const angles = new Float64Array(positions * K);
   for (let i = 0; i < K / 2; i++) {
     const frequency = base ** ((-2 * i) / K);
     for (let position = 0; position < positions; position++) {
       const angle = position * frequency;
-      angles[position * K + 2 * i] = Math.cos(angle);
-      angles[position * K + 2 * i + 1] = Math.sin(angle);
+      angles[position * K + i] = Math.cos(angle);
+      angles[position * K + i + K / 2] = Math.sin(angle);
     }
   }
   return angles;
@@ -142,9 +142,9 @@ export function anglesOf(positions, { K, base }) {
 // Rotates the H heads of a row, each pair i, i + K/2.
 function turn(x, at, { H, K }, angles, position) {
   for (let h = 0, first = at; h < H; h++, first += K) {
-    for (let i = 0, angle = position * K; i < K / 2; i++, angle += 2) {
+    for (let i = 0, angle = position * K; i < K / 2; i++, angle++) {
       const cos = angles[angle];
-      const sin = angles[angle + 1];
+      const sin = angles[angle + K / 2];
       const a = x[first + i];
       const b = x[first + i + K / 2];
       x[first + i] = a * cos - b * sin;
@@ -260,7 +260,7 @@ export class Transformer {
       input: rows(D),
       heads: rows(H * K),
       scores: rows(context),
-      mixed: rows(K),
+      mixed: rows((H - 1) * K + wide(K)), // the last head, too, has whole strips
       output: rows(Math.max(D, V)),
       gate: rows(F),
       up: rows(F),
@@ -276,7 +276,7 @@ export class Transformer {
     this.#free = size;
     for (const { shape } of Object.values(this.tensors)) {
       const [n, m] = asMatrix(shape);
-      take(n * apart(m));
+      take(n * wide(m));
     }
     this.#memory = memoryOf(size, { plain });
   }
@@ -286,16 +286,19 @@ export class Transformer {
     return this.tensors[name];
   }
 
-  // Where a weight matrix (n, m) or a norm's gain (m) is in the memory, and how long its rows are there.
+  // Where a weight matrix (n, m) or a norm's gain (m) is in the memory: strip after strip, in the order in which products read it.
   #weight(name) {
     let found = this.#placed.get(name);
     if (!found) {
       const { shape, data } = this.#tensor(name);
       const [n, m] = asMatrix(shape);
-      found = { at: this.#free, row: apart(m), n, m };
-      for (let i = 0; i < n; i++) this.#memory.numbers.set(data.subarray(i * m, (i + 1) * m), found.at + i * found.row);
+      found = { at: this.#free, n, m };
+      const { numbers } = this.#memory;
+      for (let i = 0, from = 0, row = found.at; i < n; i++, row += STRIP) {
+        for (let j = 0; j < m; j++, from++) numbers[row + (j >> 4) * n * STRIP + (j & 15)] = data[from];
+      }
       this.#placed.set(name, found);
-      this.#free += n * found.row;
+      this.#free += n * wide(m);
     }
     return found;
   }
@@ -311,15 +314,15 @@ export class Transformer {
     this.#ready.add(sublayer);
   }
 
-  // C = A·B, or C += A·B if `keep` is −1. A and C are { at, row }; B begins at `b`; its rows and its strips are so far apart.
-  #multiply(C, A, b, bRow, bStrip, rows, inner, columns, keep) {
-    this.#memory.multiply(4 * C.at, 4 * C.row, 4 * A.at, 4 * A.row, 4, 4 * b, 4 * bRow, 4 * bStrip, rows, inner, strips(columns), keep);
+  // C = A·B. A and C are { at, row }; B begins at `b`, and its strips are so far apart.
+  #multiply(C, A, b, bStrip, rows, inner, columns) {
+    this.#memory.multiply(4 * C.at, 4 * C.row, 4 * A.at, 4 * A.row, 4, 4 * b, 4 * STRIP, 4 * bStrip, rows, inner, strips(columns), 0);
   }
 
   // `count` rows times a weight matrix.
   #linear(to, from, name, count) {
-    const { at, row, n, m } = this.#weight(name);
-    this.#multiply(this.#places[to], this.#places[from], at, row, STRIP, count, n, m, 0);
+    const { at, n, m } = this.#weight(name);
+    this.#multiply(this.#places[to], this.#places[from], at, n * STRIP, count, n, m);
   }
 
   // Rows of the stream (T, D), normed if there is a norm of that name, into the memory.
@@ -525,14 +528,13 @@ export class Transformer {
   #attend(name, region, { first, count, T, S, causal, seen }) {
     const { H, K, scale } = this.heads;
     const { numbers } = this.#memory;
-    const { heads, scores, mixed, output } = this.#places;
+    const { heads, scores, mixed } = this.#places;
     const { key, value, strip } = this.#steps;
-    const back = this.#weight(`${name}.W_o.weight`);
     const sees = (t) => (causal ? S - T + first + t + 1 : S);
     const inner = sees(count - 1); // what at least one of them sees
     for (let h = 0; h < H; h++) {
       const queries = { at: heads.at + h * K, row: heads.row };
-      this.#multiply(scores, queries, region.keys + h * key, STRIP, K * STRIP, count, K, inner, 0);
+      this.#multiply(scores, queries, region.keys + h * key, K * STRIP, count, K, inner);
       for (let t = 0, at = scores.at; t < count; t++, at += scores.row) {
         const [n, place] = [sees(t), (h * T + first + t) * S];
         for (let s = at; s < at + n; s++) numbers[s] *= scale;
@@ -543,10 +545,9 @@ export class Transformer {
         seen?.weights.set(numbers.subarray(at, at + n), place);
         numbers.fill(0, at + n, at + inner);
       }
-      this.#multiply(mixed, scores, region.values + h * value, STRIP, strip, count, inner, K, 0);
-      // A head's rows of W_o say what it writes; the heads' answers are added up.
-      this.#multiply(output, mixed, back.at + h * K * back.row, back.row, STRIP, count, K, back.m, h > 0 ? -1 : 0);
+      this.#multiply({ at: mixed.at + h * K, row: mixed.row }, scores, region.values + h * value, strip, count, inner, K);
     }
+    this.#linear("output", "mixed", `${name}.W_o.weight`, count);
   }
 
   *#feedforward(name, x, norm, show) {
