@@ -10,7 +10,7 @@ from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.feedforward import activation_of
 from glassformer.nn.linear import Linear, normal
 from glassformer.nn.norm import norm_of
-from glassformer.nn.one_row import times
+from glassformer.nn.product import times
 
 
 class Unembedding(nn.Module):

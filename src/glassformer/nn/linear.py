@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from glassformer import _checks as checks
-from glassformer.nn.one_row import times
+from glassformer.nn.product import times
 
 Shape = tuple[int, ...]
 
