@@ -79,9 +79,10 @@ class Row(NamedTuple):
 Works = dict[str, Callable[[], object]]
 """What rivals do, by their names."""
 
-IN_A_ROW = (
-    5  # times that a work is repeated in its turn; the fastest counts, as others are slowed by other programs
-)
+# Seconds before a turn: the threads of the work before go on waiting for more, each on a core
+REST = 0.15
+# How often a work is repeated in its turn; the fastest counts, because others are slowed by other programs
+IN_A_ROW = 5
 
 
 def take_turns(
@@ -102,12 +103,14 @@ def take_turns(
     found: dict[str, list[float]] = {name: [] for name in [*running, *elsewhere]}
     for _ in range(rounds):
         for name, process in running.items():
+            time.sleep(REST)
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.write("your turn\n")
             process.stdin.flush()
             found[name].append(float(process.stdout.readline()))
         for name, measure in elsewhere.items():
+            time.sleep(REST)
             found[name].append(measure())
     for process in running.values():
         process.communicate()
