@@ -245,6 +245,25 @@ def tokenizer_from_json(text: str) -> CharTokenizer | BytePairTokenizer:
     return kind.from_json(text)
 
 
+def as_library(tokenizer: CharTokenizer | BytePairTokenizer) -> Any:
+    """Returns the `tokenizers.Tokenizer` that gives the same ids, for programs that know no other.
+
+    For characters, it cuts a text into single ones and looks each up. It refuses a character that it does not have,
+    and spells ids without spaces between them.
+
+    Raises:
+        ImportError: the package tokenizers is not installed.
+    """
+    if isinstance(tokenizer, BytePairTokenizer):
+        return tokenizer.tokenizer
+    library = _tokenizers()
+    ids = {character: i for i, character in enumerate(tokenizer.characters)}
+    found = library.Tokenizer(library.models.WordLevel(ids, unk_token=""))
+    found.pre_tokenizer = library.pre_tokenizers.Split(library.Regex(r"[\s\S]"), "isolated")
+    found.decoder = library.decoders.Fuse()
+    return found
+
+
 def library_tokenizer(text: str, name: str) -> Any:
     """Reads a `tokenizers.Tokenizer` from a text, which messages call `name`.
 

@@ -14,12 +14,12 @@ import torch
 from close import SINGLE, assert_close
 from huggingface_hub.utils import filter_repo_objects
 from safetensors.numpy import load_file, save_file
-from transformers import LlamaForCausalLM, T5ForConditionalGeneration
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM, T5ForConditionalGeneration
 from typer.testing import CliRunner
 
 import glassformer.nn
 import glassformer.scratch
-from glassformer import huggingface
+from glassformer import huggingface, pretrained
 from glassformer.cli import app
 from glassformer.config import ModelConfig
 from glassformer.huggingface import (
@@ -34,6 +34,8 @@ from glassformer.huggingface import (
 )
 from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.weights import check_sizes
+from glassformer.text import CharTokenizer
+from glassformer.train.recipe import Recipe
 
 from .models import CASES, both_rooms, make, numpy
 
@@ -468,6 +470,42 @@ def test_a_model_of_ours_there_and_back(tmp_path):
     assert_same(again, model)
 
 
+LINES = "Ünder the greenwood tree 🌳\n\nWho loves to lie with me,\tand turn his merry note\r\n" * 12
+
+
+@pytest.mark.parametrize("changes", [[], ["data.tokenizer=bytepairs", "data.vocab_size=300"]])
+def test_a_model_of_the_recipe_portable_opens_in_transformers_with_its_tokenizer(tmp_path, changes):
+    tokenizer, _, config = Recipe.of_the_book("portable", ["data.length=32", *changes]).made_for(LINES)
+    model = glassformer.scratch.Transformer(config, generator=np.random.default_rng(0)).eval()
+    save(model, tmp_path, tokenizer=tokenizer)
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    text = LINES[:90]
+    ids = theirs(text, return_tensors="pt")["input_ids"][:, :32]
+    assert theirs(text)["input_ids"] == tokenizer.encode(text).tolist()
+    assert theirs.decode(theirs(text)["input_ids"]) == text
+    with torch.no_grad():
+        logits = AutoModelForCausalLM.from_pretrained(tmp_path).eval()(ids).logits
+    assert_close(model(ids.numpy()), logits, SINGLE)
+    opened = pretrained.load(tmp_path)
+    assert opened.decode(opened.encode(text)) == text
+    run = CliRunner().invoke(app, ["generate", str(tmp_path), "--prompt", "tree", "--n-new", "4"])
+    assert run.exit_code == 0, run.output
+
+
+def test_a_character_without_an_id_is_refused_there_too(tmp_path):
+    save(small(), tmp_path, tokenizer=CharTokenizer("abc"))
+    with pytest.raises(ValueError, match=r"tokenizer\.json: WordLevel error"):
+        pretrained.load(tmp_path).encode("abd")
+
+
+def test_a_tokenizer_that_does_not_fit_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="tokenizer has 12 ids, but the model's vocab_size=10"):
+        save(small(), tmp_path, tokenizer=CharTokenizer("abcdefghijkl"))
+    with pytest.raises(TypeError, match="tokenizer must be a CharTokenizer or a BytePairTokenizer, not str"):
+        save(small(), tmp_path, tokenizer="abc")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_saving_over_what_was_loaded(folder):
     for _ in range(2):
         model = load(folder)
@@ -495,7 +533,7 @@ def test_an_interrupted_save_leaves_the_old_files(folder, monkeypatch, fails):
 
 
 def test_a_model_that_no_family_has_is_not_saved(tmp_path):
-    with pytest.raises(ValueError, match="positions='alibi'"):
+    with pytest.raises(ValueError, match=r"positions='alibi' .*such as one of the recipe portable"):
         save(small(positions="alibi"), tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -96,7 +96,7 @@ def test_bad_input_is_refused():
         with pytest.raises(TypeError, match="text must be an array of integers"):
             measure(model, some_ids(GPT2) * 1.0)
         with pytest.raises(TypeError, match="must be a Transformer"):
-            measure(in_torch(model), some_ids(GPT2, (2, 5)))
+            measure(torch.nn.Linear(2, 3), some_ids(GPT2, (2, 5)))
         with pytest.raises(ValueError, match="12"):  # the context's length, of which seven twice is more
             measure(model, some_ids(GPT2, (2, 7)))
     with pytest.raises(ValueError, match=r"len\(text\)=1 must be at least 2"):

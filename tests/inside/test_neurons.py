@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 from close import DOUBLE, assert_close
 
 from glassformer.inside import memories, promoted_logits
 from glassformer.trace import trace
 
-from .models import BENT, GPT2, MODERN, POST, SUMS, build, in_torch, some_ids
+from .models import BENT, GPT2, MODERN, POST, SUMS, build, some_ids
 
 PLAIN = GPT2.replace(
     positions="none",
@@ -122,7 +123,7 @@ def test_bad_input_is_refused():
     with pytest.raises(TypeError, match="ids must be an array of integers"):
         memories(model, ids * 1.0)
     with pytest.raises(TypeError, match="must be a Transformer"):
-        memories(in_torch(model), ids)
+        memories(torch.nn.Linear(2, 3), ids)
     for config in (POST, BENT, GPT2.replace(family="encoder"), GPT2.replace(head="none")):
         with pytest.raises(ValueError, match=r"post|head|decoder"):
             promoted_logits(build(config), 0)

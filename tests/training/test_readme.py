@@ -26,7 +26,9 @@ def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, capsys):
     names = {}
     for part in PARTS:
         exec(re.sub(r"steps=\d+", "steps=2", part), names)  # 2 steps say as much as 2000: does it run?
-    assert len(PARTS) == 4
+    assert len(PARTS) == 5
+    assert names["again"].config == names["opened"].config
+    assert list(names["again"].encode("To be")) == list(names["opened"].encode("To be"))
     assert (tmp_path / "runs" / "by-hand" / "step-00000002").is_dir()
     assert "The loss falls, in NumPy" in shown[-1]
     written = capsys.readouterr().out.replace('device="auto" has chosen cpu\n', "")

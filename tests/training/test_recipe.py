@@ -25,7 +25,7 @@ batch_size = 2
 TEXT = "to be, or not to be: that is the question. " * 20
 
 
-@pytest.mark.parametrize("name", ["baseline", "modern"])
+@pytest.mark.parametrize("name", ["baseline", "modern", "portable"])
 def test_the_books_recipes_are_of_the_same_size(name):
     recipe = Recipe.of_the_book(name)
     _, task, config = recipe.made_for(TEXT + "".join(map(chr, range(33, 80))) * 2)
@@ -44,6 +44,13 @@ def test_a_file_and_changes_make_a_run():
     assert tokenizer.decode(task.ids) == TEXT[: len(task.ids)]
     assert (recipe.training.optimizer, recipe.training.ema, recipe.training.steps) == ("muon", 0.5, 3)
     assert Recipe.from_toml(recipe.to_toml()) == recipe
+
+
+def test_an_entry_can_be_taken_out():
+    text = SMALL.replace("[training]", "d_ff = 12\n[training]\nwarmup = 2")
+    recipe = Recipe.from_toml(text, ["model.d_ff=", "training.warmup= ", "model.norm_eps="])
+    assert recipe == Recipe.from_toml(SMALL)
+    assert Recipe.from_toml(text, ["model.d_ff=", "model.d_ff=14"]).model["d_ff"] == 14
 
 
 def test_the_last_two_twentieths_are_for_choosing_and_for_the_report():
@@ -117,6 +124,11 @@ def test_byte_pairs():
         (SMALL, ["training.step=3"], "TrainingConfig has no field 'step'; did you mean 'steps'"),
         (SMALL, ["model.n_layer=3"], r"\[model\] has no field 'n_layer'; did you mean 'n_layers'"),
         (SMALL, ["model.vocab_size=3"], r"\[model\] has no field 'vocab_size'"),
+        (SMALL, ["model.n_layer="], r"\[model\] has no field 'n_layer'; did you mean 'n_layers'"),
+        (SMALL, ["training.step="], r"\[training\] has no field 'step'; did you mean 'steps'"),
+        (SMALL, ["data.lenght="], r"\[data\] has no field 'lenght'; did you mean 'length'"),
+        (SMALL, ["model.d_model="], r"\[model\] needs the field 'd_model'"),
+        (SMALL, ["training.steps="], "TrainingConfig needs the field 'steps'"),
         (SMALL, ["data.lenght=3"], r"\[data\] has no field 'lenght'; did you mean 'length'"),
         (SMALL, ["data.length=0"], "length=0 must be at least 1"),
         (SMALL, ["training.learning_rate=inf"], "learning_rate=inf must be positive and finite"),
@@ -200,6 +212,19 @@ def test_the_factor_that_a_doubt_names_makes_both_equally_large(d_model):
     factor = float(doubt.partition("larger model.embedding_scale (")[2].split()[0])
     assert factor * DRAWN_AT == pytest.approx(0.5**0.5, rel=0.005)
     assert doubts(config.replace(embedding_scale=factor)) == []
+
+
+def test_a_scale_of_attention_for_another_width_of_heads_is_doubted():
+    [doubt] = doubts(Recipe.of_the_book("modern", ["model.d_model=256", "model.d_ff=688"]).made_for(TEXT)[2])
+    assert doubt.startswith("attention_scale=0.4243 is 3.4/√d_head with d_head=64")
+    change = doubt.rpartition("--set ")[2]
+    assert doubts(Recipe.of_the_book("modern", ["model.d_model=256", change]).made_for(TEXT)[2]) == []
+    assert (
+        doubts(
+            Recipe.of_the_book("modern", ["model.d_model=256", "model.attention_scale="]).made_for(TEXT)[2]
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("init", ["ours", "gpt2"])

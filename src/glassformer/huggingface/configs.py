@@ -158,7 +158,10 @@ def config_to_hf(config: ModelConfig) -> dict[str, Any]:
     checks.instance("config", config, ModelConfig)
     kind, given, lost = _best(config)
     if lost:
-        raise ValueError(f"{kind} of transformers has no {', '.join(lost)}")
+        raise ValueError(
+            f"{kind} of transformers has no {', '.join(lost)}; a model that is trained with what it has can be saved, "
+            "such as one of the recipe portable"
+        )
     return deepcopy(given)
 
 

@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.atomic_files import replacing
+from glassformer.config import ModelConfig
 from glassformer.huggingface.configs import config_to_hf, described, layout_of, with_own_head
 from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.families.format import needed
@@ -28,9 +29,10 @@ from glassformer.huggingface.keys import (
 from glassformer.huggingface.states import state_to_hf
 from glassformer.huggingface.weights import translated
 from glassformer.protocols import AnyTransformer
-from glassformer.text import library_tokenizer
+from glassformer.text import BytePairTokenizer, CharTokenizer, as_library, library_tokenizer
 from glassformer.untrusted_files import no_address, read_json, seems, text_in
 
+TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER_BYTES = 128 * 1024**2  # four times the largest on the hub
 
 OTHER_TOKENIZERS = (
@@ -134,21 +136,29 @@ def load(
     return model.eval()
 
 
-def save(model: AnyTransformer, folder: str | os.PathLike) -> None:
+def save(
+    model: AnyTransformer,
+    folder: str | os.PathLike,
+    *,
+    tokenizer: CharTokenizer | BytePairTokenizer | None = None,
+) -> None:
     """Writes config.json and model.safetensors, which `load` and the library transformers can open.
 
-    Both are first written under other names and renamed when they are complete, so an interrupted program
+    With a `tokenizer`, also tokenizer.json and tokenizer_config.json: `AutoTokenizer` of transformers then gives the
+    same ids, and `generate` finds it. Ids that begin and end a text are not written.
+
+    All are first written under other names and renamed when they are complete, so an interrupted program
     leaves the old files or the new ones, never half a file. Saving takes as much memory again as the model if
     matrices are transposed in the file.
 
-    Information for the tokenizer, such as the ids that begin and end a text, is not part of the model and is
-    not written.
-
     Raises:
-        ValueError: no family has a model with this config; the message names the reason.
+        ValueError: no family has a model with this config, and the message names the reason; or the tokenizer
+            has more ids than the model.
+        TypeError: `tokenizer` is none of ours.
         OSError: the folder cannot be made or written to.
     """
     config = model.config
+    texts = {} if tokenizer is None else _of_tokenizer(tokenizer, config)
     weights = dict(model.named_parameters())
     dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
     settings = config_to_hf(config) | {"dtype": dtype}
@@ -166,9 +176,35 @@ def save(model: AnyTransformer, folder: str | os.PathLike) -> None:
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / CONFIG) as new_config, replacing(folder / WEIGHTS) as new_weights:
-        new_config.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        save_file(state, new_weights, metadata={"format": "pt"})  # "pt" gives the orientation of matrices
+    texts[CONFIG] = json.dumps(settings, indent=2) + "\n"
+    with ExitStack() as done:
+        for name, text in texts.items():
+            done.enter_context(replacing(folder / name)).write_text(text, encoding="utf-8")
+        # "pt" gives the orientation of matrices
+        save_file(state, done.enter_context(replacing(folder / WEIGHTS)), metadata={"format": "pt"})
+
+
+def _of_tokenizer(tokenizer: Any, config: ModelConfig) -> dict[str, str]:
+    """Returns the files that describe a tokenizer to the tokenizers library and to transformers, by their names."""
+    if not isinstance(tokenizer, CharTokenizer | BytePairTokenizer):
+        raise TypeError(
+            f"tokenizer must be a CharTokenizer or a BytePairTokenizer, not {type(tokenizer).__name__}: "
+            "the files of any other are written by its own library"
+        )
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ValueError(
+            f"tokenizer has {tokenizer.vocab_size} ids, but the model's vocab_size={config.vocab_size}: "
+            "they come from different runs"
+        )
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": config.context_length,
+        "clean_up_tokenization_spaces": False,
+    }
+    return {
+        TOKENIZER: as_library(tokenizer).to_str(pretty=True) + "\n",
+        TOKENIZER_CONFIG: json.dumps(settings, indent=2) + "\n",
+    }
 
 
 def tokenizer(path_or_name: str | os.PathLike) -> Any:

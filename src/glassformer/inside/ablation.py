@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 
 from glassformer import _checks as checks
-from glassformer.inside.look import check_model, decoder_of, entering, look
+from glassformer.inside.look import check_model, decoder_of, entering, look, of_either_room
 from glassformer.scratch import Transformer
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.loss import cross_entropy
@@ -88,6 +88,7 @@ def without(
         yield model
 
 
+@of_either_room
 def ablations(
     model: Transformer,
     batches: Iterable[Batch],
@@ -114,6 +115,7 @@ def ablations(
     return losses
 
 
+@of_either_room
 def mean_loss(model: Transformer, batches: Iterable[Batch]) -> float:
     """Returns the mean loss, in nats, over every target of `batches`, such as `task.validation()`.
 

@@ -10,13 +10,21 @@ from operator import add
 import numpy as np
 
 from glassformer import _checks as checks
-from glassformer.inside.look import check_stream_is_a_sum, decoder_of, entering, final_norm_of, look
+from glassformer.inside.look import (
+    check_stream_is_a_sum,
+    decoder_of,
+    entering,
+    final_norm_of,
+    look,
+    of_either_room,
+)
 from glassformer.scratch import Transformer
 from glassformer.scratch.attention import split_heads
 from glassformer.scratch.norm import LayerNorm, RMSNorm
 from glassformer.shapes import Float, Integer
 
 
+@of_either_room
 def writes(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> dict[str, Float[np.ndarray, "*B T D"]]:
     """Returns what each part adds to the stream (..., T, D): "embedding", "block 0: head 0", "block 0: feed-forward" ….
 
@@ -44,6 +52,7 @@ def writes(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> dict[str, Fl
     return written
 
 
+@of_either_room
 def logit_attribution(
     model: Transformer,
     ids: Integer[np.ndarray, "*B T"],

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from glassformer import _checks as checks
-from glassformer.inside.look import check_model, look
+from glassformer.inside.look import check_model, look, of_either_room
 from glassformer.scratch import Transformer
 from glassformer.scratch.loss import cross_entropy
 from glassformer.shapes import Float, Integer
@@ -26,6 +26,7 @@ class Repetition(NamedTuple):
     after_another: float  # after another text of that length: the effect of a longer past alone
 
 
+@of_either_room
 def previous_token_scores(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> Float[np.ndarray, "L H"]:
     """Returns every head's mean attention to the previous position; the first position has none.
 
@@ -42,6 +43,7 @@ def previous_token_scores(model: Transformer, ids: Integer[np.ndarray, "*B T"]) 
     return _attention_to(model, ids, np.arange(1, ids.shape[-1]), -1)
 
 
+@of_either_room
 def induction_scores(model: Transformer, text: Integer[np.ndarray, "B N"]) -> Float[np.ndarray, "L H"]:
     """Returns, on repeated texts, every head's attention to what followed the same token the first time.
 
@@ -60,6 +62,7 @@ def induction_scores(model: Transformer, text: Integer[np.ndarray, "B N"]) -> Fl
     return _attention_to(model, one_after_another(text, text), np.arange(N, 2 * N), 1 - N)
 
 
+@of_either_room
 def repetition(model: Transformer, text: Integer[np.ndarray, "B N"]) -> Repetition:
     """Returns the loss on texts, on their repetition, and on each after another text, from the second token on.
 

@@ -5,11 +5,12 @@ The axes: B batch, T positions, L blocks, V vocabulary.
 
 import numpy as np
 
-from glassformer.inside.look import decoder_of, look
+from glassformer.inside.look import decoder_of, look, of_either_room
 from glassformer.scratch import Transformer
 from glassformer.shapes import Float, Integer
 
 
+@of_either_room
 def logit_lens(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> Float[np.ndarray, "_ *B T V"]:
     """Maps ids (..., T) to logits (L + 1, ..., T, V): those of the embeddings alone, then those after each block.
 

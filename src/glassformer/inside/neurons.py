@@ -9,7 +9,14 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.inside.attribution import linear_part
-from glassformer.inside.look import check_stream_is_a_sum, decoder_of, entering, final_norm_of, look
+from glassformer.inside.look import (
+    check_stream_is_a_sum,
+    decoder_of,
+    entering,
+    final_norm_of,
+    look,
+    of_either_room,
+)
 from glassformer.scratch import Transformer
 from glassformer.shapes import Float, Integer
 
@@ -33,6 +40,7 @@ class Memory(NamedTuple):
     chance: float  # fraction of all positions that are followed by one of them
 
 
+@of_either_room
 def promoted_logits(model: Transformer, block: int) -> Float[np.ndarray, "F V"]:
     """Returns what one unit of each neuron adds to every logit: W_down read by the head, up to the final norm's scale.
 
@@ -51,6 +59,7 @@ def promoted_logits(model: Transformer, block: int) -> Float[np.ndarray, "F V"]:
     return model.head(read) - model.head(np.zeros_like(read))  # minus the head's bias
 
 
+@of_either_room
 def memories(
     model: Transformer, ids: Integer[np.ndarray, " N"], *, n_contexts: int = 20, n_promoted: int = 5
 ) -> list[Memory]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
+from glassformer.inside.look import check_in_numpy
 from glassformer.inside.reporting import reporting
 from glassformer.scratch import Transformer
 
@@ -103,7 +104,7 @@ def counting(model: Transformer) -> Iterator[Count]:
     Raises:
         TypeError: `model` is not a NumPy Transformer.
     """
-    checks.instance("model", model, Transformer)
+    check_in_numpy(model)
     count = Count()
 
     def report(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], result: Any) -> None:

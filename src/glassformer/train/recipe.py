@@ -27,13 +27,14 @@ from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.train.config import TrainingConfig
 from glassformer.untrusted_files import no_address, toml_tables
 
-NAMES = ("modern", "baseline", "shakespeare", "words", "masked", "dates")
-"""The book's recipes: two to compare, and one for each model that comes with the book."""
+NAMES = ("modern", "baseline", "portable", "shakespeare", "words", "masked", "dates")
+"""The book's recipes: two to compare, one whose model transformers opens, and one for each model of the book."""
 
 TOKENIZERS = ("characters", "bytepairs")
 FROM_THE_DATA = ("vocab_size", "context_length")
 PAIRS = {"dates": date_pairs}
 DRAWN_AT = 0.02  # the standard deviation of new token vectors, with either `init`
+NORMED_SCALE = 2.4  # the book's scale of attention for normalized queries and keys, times √d_head
 TOO_SMALL = 0.1  # tokens below this fraction of the sinusoids' size are as good as invisible
 SPECIAL = {"decoder": (), "encoder": ("mask",), "encoder-decoder": ("start", "stop")}
 
@@ -108,6 +109,8 @@ class Recipe:
     def from_toml(cls, text: str, changes: Sequence[str] = ()) -> "Recipe":
         """Returns the recipe in a file, with `changes` such as "training.steps=500" applied to it.
 
+        "model.attention_scale=", without a value, takes the entry out, so that the field has its default.
+
         Raises:
             ValueError: the text is not TOML, or a part, field or change is unknown or breaks a rule.
             TypeError: a field holds the wrong kind of thing.
@@ -118,14 +121,21 @@ class Recipe:
             if name not in parts or not isinstance(value, dict):
                 raise ValueError(f"[{name}] is not a part of a recipe; its parts are {', '.join(parts)}")
         parts_given = {part: dict(given.get(part, {})) for part in parts}
+        unset: dict[str, list[str]] = {part: [] for part in parts}
         for change in changes:
             part, field, value = _parsed(change, parts)
-            parts_given[part][field] = value
+            if value is None:
+                unset[part].append(field)
+                parts_given[part].pop(field, None)
+            else:
+                parts_given[part][field] = value
         data, model, training = (parts_given[part] for part in parts)
-        checks.fields("[data]", data, [f.name for f in fields(DataConfig)])
+        checks.fields("[data]", [*data, *unset["data"]], [f.name for f in fields(DataConfig)])
         known = [f for f in fields(ModelConfig) if f.name not in FROM_THE_DATA]
         required = [f.name for f in known if f.default is MISSING]
+        checks.fields("[model]", [*model, *unset["model"]], [f.name for f in known])
         checks.fields("[model]", model, [f.name for f in known], required)
+        checks.fields("[training]", unset["training"], [f.name for f in fields(TrainingConfig)])
         return cls(data=DataConfig(**data), model=model, training=TrainingConfig.from_fields(training))
 
     @classmethod
@@ -209,21 +219,31 @@ class Recipe:
 
 
 def doubts(config: ModelConfig) -> list[str]:
-    """Returns a sentence for each choice that is allowed but keeps a new model from learning.
+    """Returns a sentence for each choice that is allowed, but is likely to be a mistake in a new model.
 
-    There is one such choice: sinusoids, whose root mean square is √½, added to much smaller token vectors.
+    There are two such choices: sinusoids, whose root mean square is √½, added to much smaller token vectors; and, with
+    norms of queries and keys, a scale of attention that belongs to another width of the heads.
 
-    Measured in chapter 04.
+    The first is measured in chapter 04.
     """
+    found = []
     size, waves = DRAWN_AT * config.embedding_scale, math.sqrt(0.5)
-    if config.positions != "sinusoidal" or size >= TOO_SMALL * waves:
-        return []
-    return [
-        f"embedding_scale={config.embedding_scale:g} makes token vectors of size {size:.2g}, and the sinusoids added "
-        f"to them have size {waves:.2g}: the model can hardly see its tokens and learns very slowly. Try a "
-        f"larger model.embedding_scale ({waves / DRAWN_AT:.3g} makes both equally large at first), and compare the "
-        "sizes again after some training, because token vectors grow"
-    ]
+    if config.positions == "sinusoidal" and size < TOO_SMALL * waves:
+        found.append(
+            f"embedding_scale={config.embedding_scale:g} makes token vectors of size {size:.2g}, and the sinusoids "
+            f"added to them have size {waves:.2g}: the model can hardly see its tokens and learns very slowly. Try a "
+            f"larger model.embedding_scale ({waves / DRAWN_AT:.3g} makes both equally large at first), and compare the "
+            "sizes again after some training, because token vectors grow"
+        )
+    factor = config.attention_scale * math.sqrt(config.d_head)
+    usual = any(math.isclose(factor, one, rel_tol=0.01) for one in (1, NORMED_SCALE))
+    if config.qk_norm is True and config.kinds is None and not usual:
+        found.append(
+            f"attention_scale={config.attention_scale:g} is {factor:.2g}/√d_head with d_head={config.d_head}, and the "
+            f"book's recipes that normalize queries and keys have {NORMED_SCALE}/√d_head: "
+            f"--set model.attention_scale={NORMED_SCALE / math.sqrt(config.d_head):.4g}"
+        )
+    return found
 
 
 def toml_value(value: Any) -> str:
@@ -253,7 +273,7 @@ def toml_of(name: str) -> str:
 
 
 def _parsed(change: str, parts: Sequence[str]) -> tuple[str, str, Any]:
-    """Splits `training.steps=500` into a part, a field and a value: a number, true or false, or otherwise a word."""
+    """Splits `training.steps=500` into a part, a field and a value: a number, true or false, a word, or None."""
     change = change.strip("\r\n")  # of a script with Windows' line ends
     name, equals, value = change.partition("=")
     part, dot, field = name.strip().partition(".")
@@ -263,6 +283,8 @@ def _parsed(change: str, parts: Sequence[str]) -> tuple[str, str, Any]:
         raise ValueError(
             f"{change!r} is not a change: write PART.FIELD=VALUE, where PART is one of {', '.join(parts)}"
         )
+    if not value.strip():
+        return part, field, None
     try:
         return part, field, toml_tables(f"value = {value}", change)["value"]
     except ValueError:
