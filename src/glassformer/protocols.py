@@ -1,8 +1,10 @@
-"""The type of models of either room: the interface that `scratch.Transformer` and `nn.Transformer` share.
+"""The types of models of either room, and of tasks: what others ask of them, so what one of your own needs.
 
-Arrays are `Any` here, because one room has NumPy's and the other has torch's; neither is imported.
+`AnyTransformer` is the interface that `scratch.Transformer` and `nn.Transformer` share. Arrays are `Any` here, because
+one room has NumPy's and the other has torch's; neither is imported.
 """
 
+from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
 from glassformer.config import ModelConfig
@@ -49,3 +51,34 @@ class AnyTransformer(Protocol):
     def named_parameters(self) -> Any:
         """Returns every weight by its name, as a dictionary or as pairs for one."""
         ...
+
+
+class AnyTask(Protocol):
+    """What `train.Trainer` asks of a task. The axes: B batch, T positions.
+
+    A batch is the inputs, as `model(**inputs)` takes them, with "ids" (B, T) among them, and the targets (B, T); a
+    target of `tasks.NO_TARGET` does not count. All are NumPy arrays of integers. A task may also have `loss(model,
+    inputs, targets)`; `checksum()`, by which a run that goes on knows that it learns from the same data; and `for_test`
+    with `test()`, a part that is evaluated once, at the end.
+    """
+
+    family: str
+    """The family of models that can learn it: "decoder", "encoder" or "encoder-decoder"."""
+    vocab_size: int
+    """The smallest vocabulary that contains all its ids."""
+    batch_size: int
+    """How many rows a step has, over all processes."""
+    length: int
+    """The longest input, T."""
+
+    def batch(self, step: int, rank: int = 0, world: int = 1) -> tuple[dict[str, Any], Any]:
+        """Returns the share of process `rank` of `world` in the batch of step 0, 1, …: the same at every call."""
+        ...
+
+    def validation(self) -> Iterator[tuple[dict[str, Any], Any]]:
+        """Yields the batches over which the validation loss is the mean."""
+        ...
+
+
+OF_A_TASK = ("family", "vocab_size", "batch_size", "length", "batch", "validation")
+"""The names that every task needs."""

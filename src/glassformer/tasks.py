@@ -130,6 +130,7 @@ class NextToken(_Task):
         validation: float = 0.1,
         test: float = 0.0,
     ) -> None:
+        ids = np.asarray(ids)  # also a list, or a tensor
         checks.integers("ids", ids)
         checks.whole("length", length)
         self.ids, self.held_out, self.for_test = split_in_three(ids, validation, test)

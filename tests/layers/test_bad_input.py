@@ -195,6 +195,7 @@ WRONG_KINDS = {
     "attention().attention_weights(ones(2, 12), position_ids=array([0.0, 1.0]))": "position_ids must be",
     "attention(causal=True)(ones(2, 5, 12), mask=ones(5, 5))": "mask must be an array of booleans",
     "Linear(3, 2.0, **drawn)": "n_out=2.0",
+    "Linear(3, 2, generator=0)": "generator must be a",
     "Linear(3, 2, **drawn)(ones(5, 3, dtype='int64'))": "x must be",
     **{
         f"{norm}(4)(ones(3, 4, dtype='int64'))": "x must be" for norm in ("LayerNorm", "SigmaNorm", "RMSNorm")

@@ -1,5 +1,6 @@
 """Tests dropout in PyTorch: where a model drops, how much, and nothing else."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -75,3 +76,14 @@ def test_in_training_it_drops_embeddings_and_what_each_sublayer_adds_and_nothing
     for i, one in enumerate(zeros):  # each place draws for itself
         for other in zeros[:i]:
             assert abs((one & other).double().mean() - RATE**2) < 0.05
+
+
+@pytest.mark.parametrize("ids", [[[1, 2]], np.array([[1, 2]])], ids=["list", "array"])
+def test_ids_that_are_no_tensor_are_refused_with_the_way_out(ids, as_readers_run_it):
+    config = ModelConfig(vocab_size=5, context_length=4, d_model=8, n_layers=1, n_heads=2)
+    model = gnn.Transformer(config, generator=None)
+    with pytest.raises(
+        TypeError, match=r"ids must be a tensor of integers, not .*: torch\.as_tensor\(ids\) makes one"
+    ):
+        model(ids)
+    assert model(torch.as_tensor(ids)).shape == (1, 2, 5)

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 
 from glassformer.tasks import NO_TARGET, Epochs, MaskedToken, NextToken, Pairs
 
@@ -341,3 +342,10 @@ def test_bad_input(call, as_readers_run_it):
 def test_ids_that_are_no_integers(as_readers_run_it):
     with pytest.raises(TypeError, match="ids must be an array of integers"):
         NextToken(IDS * 1.0, T, 2, 0)
+
+
+@pytest.mark.parametrize("given", [list, torch.tensor, tuple], ids=["list", "tensor", "tuple"])
+def test_ids_may_be_given_as_any_sequence_of_numbers(given, as_readers_run_it):
+    ids = np.arange(200) % 7
+    task, same = (NextToken(some, 8, 2, 0) for some in (ids, given(ids.tolist())))
+    assert task.checksum() == same.checksum()

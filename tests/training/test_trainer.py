@@ -13,12 +13,14 @@ import torch
 from torch.distributed import TCPStore
 from torch.nn import functional
 
-from glassformer import scratch, shipped, text, train
+from glassformer import nn, scratch, shipped, text, train
 from glassformer.bugs import put_in
 from glassformer.checkpoints import latest, load, load_model
+from glassformer.config import ModelConfig
+from glassformer.protocols import OF_A_TASK
 from glassformer.tasks import NO_TARGET
 from glassformer.text import CharTokenizer
-from glassformer.train import evaluate
+from glassformer.train import Trainer, TrainingConfig, evaluate
 from glassformer.train.log import Log
 from glassformer.train.recipe import Recipe
 from tools.shared.browser import PATIENCE
@@ -518,6 +520,44 @@ def test_what_does_not_fit(call, as_readers_run_it):
     error, message = (ValueError, WRONG_VALUES) if call in WRONG_VALUES else (TypeError, WRONG_KINDS)
     with pytest.raises(error, match=re.escape(message[call])):
         eval(call)
+
+
+class Counting:
+    """A task of one's own, with nothing but what `AnyTask` lists: every id is followed by the next one."""
+
+    family, vocab_size, batch_size, length = "decoder", 9, 4, 5
+
+    def batch(self, step, rank=0, world=1):
+        ids = (np.arange(self.length + 1) + np.arange(4)[:, None] + step) % 9
+        rows = slice(rank * 4 // world, (rank + 1) * 4 // world)
+        return {"ids": ids[rows, :-1]}, ids[rows, 1:]
+
+    def validation(self):
+        yield self.batch(0)
+
+
+def test_a_task_of_ones_own_is_learned_and_goes_on(tmp_path):
+    config = ModelConfig(vocab_size=9, context_length=5, d_model=16, n_layers=1, n_heads=2)
+
+    def trainer(steps, **options):
+        model = nn.Transformer(config, generator=torch.Generator().manual_seed(0))
+        training = TrainingConfig(steps=60, batch_size=4, learning_rate=1e-2, save_every=steps)
+        return Trainer(model, Counting(), training, tmp_path, progress=False, **options)
+
+    assert trainer(60).run()[-1]["validation_loss"] < 0.5  # of 2.2
+    assert len(trainer(60, resume=True).run()) == 60
+
+
+@pytest.mark.parametrize("missing", OF_A_TASK)
+def test_what_a_task_lacks_is_named(missing):
+    names = {name: getattr(Counting, name) for name in OF_A_TASK if name != missing}
+    model = nn.Transformer(
+        ModelConfig(vocab_size=9, context_length=5, d_model=8, n_layers=1, n_heads=2), generator=None
+    )
+    with pytest.raises(
+        TypeError, match=f"task, a Mine, lacks {missing}: protocols.AnyTask says what a task has"
+    ):
+        Trainer(model, type("Mine", (), names)(), TrainingConfig(steps=1, batch_size=4))
 
 
 def test_a_folder_with_a_run_is_not_trained_over(tmp_path):

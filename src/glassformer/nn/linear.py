@@ -46,6 +46,11 @@ def normal(
     """As `scratch.layer.normal`, in PyTorch."""
     if generator is None:
         return nn.Parameter(torch.zeros(shape, dtype=dtype))
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(
+            "generator must be a torch.Generator, such as torch.Generator().manual_seed(0), or None, "
+            f"not {generator!r}"
+        )
     drawn = torch.randn(shape, generator=generator, dtype=dtype)
     return nn.Parameter(deviation * drawn)
 

@@ -181,6 +181,10 @@ class Transformer(nn.Module):
         cache: ModelCache | None = None,
     ) -> Float[Tensor, "*B T D"]:
         """As `scratch.Transformer.hidden`."""
+        if not isinstance(ids, Tensor):
+            raise TypeError(
+                f"ids must be a tensor of integers, not {type(ids).__name__}: torch.as_tensor(ids) makes one"
+            )
         checks.model_inputs(
             self.config,
             ids,

@@ -185,6 +185,11 @@ def normal(
     if generator is None:
         is_tall = len(shape) == 2 and shape[0] > shape[1]
         return np.zeros(shape, dtype, order="F" if is_tall else "C")
+    if not isinstance(generator, np.random.Generator):
+        raise TypeError(
+            "generator must be a np.random.Generator, such as np.random.default_rng(0), or None, "
+            f"not {generator!r}"
+        )
     return generator.normal(0, deviation, shape).astype(dtype)
 
 

@@ -21,6 +21,7 @@ from glassformer.checkpoints import Checkpoint
 from glassformer.nn import Transformer
 from glassformer.progress import bar as progress_bar
 from glassformer.progress import in_notebook, on_terminal
+from glassformer.protocols import OF_A_TASK
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
 from glassformer.train.evaluate import batch_loss, loss_of, loss_over, n_targets, validation_loss
@@ -42,10 +43,10 @@ LOG = "log.jsonl"
 class Trainer:
     """Trains a model on a task as described by a configuration.
 
-    `task` is one of `glassformer.tasks`, or has what they have. If it has a method `loss`, that is trained instead of
-    the cross-entropy: `loss(model, inputs, targets)` returns the mean over the targets that count, as
-    `train.cross_entropy_loss` does. What layers hand to `add_to_loss` is trained as well; the log has it apart from
-    `loss`, and validation leaves it out.
+    `task` is one of `glassformer.tasks`, or one of your own that has what `protocols.AnyTask` lists. If it has a
+    method `loss`, that is trained instead of the cross-entropy: `loss(model, inputs, targets)` returns the mean
+    over the targets that count, as `train.cross_entropy_loss` does. What layers hand to `add_to_loss` is trained as
+    well; the log has it apart from `loss`, and validation leaves it out.
 
     With a `folder`, checkpoints and the log, `log.jsonl`, are kept there. With `resume`, the run in that folder
     continues where it stopped: on the same machine, every weight, average and loss is then bit for bit what it would
@@ -389,8 +390,12 @@ class Trainer:
             optimizer=optimizer_state(self.model, self.optimizers, _array),
             average=average,
             tokenizer=None if self.tokenizer is None else self.tokenizer.to_json(),
-            task=self.task.checksum(),
+            task=self._checksum(),
         )
+
+    def _checksum(self) -> str | None:
+        """Returns the checksum of the task's data, if it has one."""
+        return self.task.checksum() if hasattr(self.task, "checksum") else None
 
     def _check_weights(self) -> None:
         """Checks that no weight is so large that its square overflows: with a norm, the loss would stay finite."""
@@ -413,7 +418,7 @@ class Trainer:
             raise ValueError(f"{folder} is from another run: {'; '.join(other)}")
         if self.tokenizer is not None and checkpoint.tokenizer not in (None, self.tokenizer.to_json()):
             raise ValueError(f"{folder} is from another run: its tokenizer differs, so its text did too")
-        if checkpoint.task not in (None, self.task.checksum()):
+        if checkpoint.task not in (None, self._checksum()):
             raise ValueError(
                 f"{folder} is from another run: it learned from different data, or from different batches of it"
             )
@@ -463,6 +468,10 @@ def _write(bar: tqdm, text: str) -> None:
 
 
 def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
+    if missing := [name for name in OF_A_TASK if not hasattr(task, name)]:
+        raise TypeError(
+            f"task, a {type(task).__name__}, lacks {', '.join(missing)}: protocols.AnyTask says what a task has"
+        )
     if task.family != model.config.family:
         raise ValueError(
             f"{type(task).__name__} is for family={task.family!r}, but the model has {model.config.family!r}"
