@@ -4,6 +4,7 @@ import calendar
 import contextlib
 import errno
 import json
+import math
 import os
 import re
 import shlex
@@ -129,6 +130,14 @@ def test_params_of_a_config_of_hugging_face(tmp_path):
         (["generate", "dates"], "dates needs a text to answer: give it one with --prompt"),
         (["generate", "--temprature", "1"], "No such option: --temprature"),
         (["generate", "--seed", "1.5"], "Invalid value for '--seed': '1.5': Input should be a valid integer"),
+        (["evaluate", "masked"], "masked: family='encoder' must be 'decoder'"),
+        (
+            ["evaluate", "words", "--length", "65"],
+            "--length 65 must be at most the model's context_length=64",
+        ),
+        (["evaluate", "words", "--stride", "65"], "--stride 65 must be at most the length of a window, 64"),
+        (["evaluate", "words", "--stride", "0"], "--stride=0 must be at least 1"),
+        (["evaluate", "words", "--text", "no.txt"], "no.txt is missing"),
         (["train"], "Missing argument 'FOLDER'"),
         (["pärams"], "No such command 'pärams'"),
         (["params", ""], "Invalid value for 'MODEL': it is empty: give a path or a name"),
@@ -511,6 +520,45 @@ def test_train_keeps_the_run_and_generate_writes_with_it(tmp_path, story, monkey
     assert (status, "text[0]='O' is not one of" in words(output)) == (2, True)
     assert "to generate text: python -m glassformer generate" in trained
     assert trained.rstrip().endswith("--prompt o")  # there is no new line in this text, from which to go on
+
+
+@pytest.mark.parametrize(("test", "part"), [(0.1, "test"), (0.0, "validation")])
+def test_evaluate_measures_what_a_run_was_not_trained_on(tmp_path, test, part):
+    """With windows that do not overlap, it is the loss of the log; the parts of this text differ."""
+    folder, story = tmp_path / "run", tmp_path / "story.txt"
+    story.write_text("once upon a time... " * 80 + "a" * 200 + "xyzw" * 50, encoding="utf-8")
+    changes = sets("data.validation=0.1", f"data.test={test}")
+    output, status = train(folder, "--text", story, "--steps", 1, *changes)
+    assert status == 0
+    loss = float(re.search(rf"{part} loss (\d\.\d+)", output)[1])
+    for room in ("scratch", "nn"):
+        output, status = run("evaluate", folder, "--stride", 16, "--room", room)
+        assert status == 0
+        said = f"{folder} on the {part} part, 0.1 of its text, on which it was not trained\n\ntokens "
+        assert output.startswith(said)
+        found = re.search(r"^loss +(\S+) nats per token \(standard error 0\.\d+\)$", output, re.M)
+        assert float(found[1]) == pytest.approx(loss, abs=1.1e-4)
+        found = re.search(r"^bits per byte +(\S+)$", output, re.M)
+        assert float(found[1]) == pytest.approx(loss / math.log(2), abs=3e-4)
+
+
+def test_evaluate_measures_a_text_and_names_what_is_wrong_with_it(tmp_path, folder):
+    text = tmp_path / "mine.txt"
+    text.write_text("to be or not to be", encoding="utf-8")
+    output, status = run("evaluate", "shakespeare", "--text", text)
+    assert status == 0
+    assert output.startswith(f"shakespeare on {text}\n")
+    assert "\nbytes          17\n" in output
+    assert "(one window, so no standard error)" in output
+    output, status = run("evaluate", folder)
+    assert (
+        status,
+        "does not say which text it was not trained on: name one with --text" in words(output),
+    ) == (2, True)
+    assert run("evaluate", folder, "--text", text)[1] == 0
+    text.write_text("to bé", encoding="utf-8")
+    output, status = run("evaluate", "shakespeare", "--text", text)
+    assert (status, f"{text}: text[4]='é' is not one of the 65 characters" in words(output)) == (2, True)
 
 
 def test_train_warns_of_sinusoids_that_drown_the_token_vectors(tmp_path, story):

@@ -1,4 +1,4 @@
-"""The command line: count a model's parameters, trace its shapes, generate text, train."""
+"""The command line: count a model's parameters, trace its shapes, generate and evaluate text, train."""
 
 import contextlib
 import difflib
@@ -354,6 +354,113 @@ def generate(
         if piece := decoder.push(i):
             _show(piece, nl=False)
     _show(decoder.finish())
+
+
+@app.command()
+def evaluate(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            callback=_named,
+            help="One of the book's decoders (shakespeare or words); a folder made by train, or one with config.json, "
+            "model.safetensors and tokenizer.json; a .safetensors file saved in a page of the book; or a name on the "
+            "hub.",
+        ),
+    ],
+    text: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            callback=_here,
+            help="A text file in UTF-8; without it, the part of its own text that a model of train or of the book was "
+            "not trained on.",
+        ),
+    ] = None,
+    length: Annotated[
+        int | None,
+        typer.Option(help="The number of tokens of a window.", show_default="the model's context length"),
+    ] = None,
+    stride: Annotated[
+        int | None,
+        typer.Option(
+            help="The number of tokens from one window to the next. A smaller one gives every token more context.",
+            show_default="half a window",
+        ),
+    ] = None,
+    room: RoomOption = Room.scratch,
+    ignore: IgnoreOption = None,
+) -> None:
+    """Measure how well a decoder predicts a text: its loss, its perplexity, and bits per byte.
+
+    Compare models that have different tokens by their bits per byte.
+    """
+    from glassformer import evaluation, pretrained
+    from glassformer import text as texts
+
+    for name, number in (("--length", length), ("--stride", stride)):
+        if number is not None:
+            checks.whole(name, number)
+    content = None if text is None else texts.read_text(text, at_least=1)
+    opened = pretrained.load(model, room=room.value, ignore=ignore or ())
+    with errors_about(f"{model}:"):
+        evaluation.check_family(opened.config.family)
+    if opened.tokenizer is None:
+        opened.encode("")  # raises the error that says why
+    longest = opened.config.context_length
+    if (length or 0) > longest:
+        raise ValueError(f"--length {length} must be at most the model's context_length={longest}")
+    length = length or longest
+    stride = stride or max(1, length // 2)
+    if stride > length:
+        raise ValueError(f"--stride {stride} must be at most the length of a window, {length}")
+    what = text
+    if content is None:
+        content, what = _held_out(opened, model)
+    with errors_about(f"{what}:"):
+        found = evaluation.evaluate(
+            opened.model,
+            opened.tokenizer,
+            content,
+            length=length,
+            stride=stride,
+            progress=sys.stderr.isatty(),
+        )
+    known = not math.isnan(found.standard_error)
+    error = f"standard error {found.standard_error:.4f}" if known else "one window, so no standard error"
+    _show(
+        f"{model} on {what}\n\n"
+        f"tokens         {found.n_tokens:,}, in windows of {length} that begin {stride} apart\n"
+        f"bytes          {found.n_bytes:,}\n"
+        f"loss           {found.loss:.4f} nats per token ({error})\n"
+        f"perplexity     {found.perplexity:.4g}\n"
+        f"bits per byte  {found.bits_per_byte:.4f}"
+    )
+
+
+def _held_out(opened: "Pretrained", model: str) -> tuple[str, str]:
+    """Returns the part of a model's own text that it was not trained on, and what part that is.
+
+    Raises:
+        ValueError: it is not known which text that is, or there is no such part.
+    """
+    from glassformer import pretrained
+    from glassformer import text as texts
+
+    kind, kept = pretrained.find(model), Path(model) / RECIPE
+    if kind == "shipped":
+        data = Recipe.of_the_book(model).data
+    elif kind == "run" and kept.exists():
+        with errors_about(f"{kept}:"):
+            data = Recipe.from_toml(_recipe(kept)).data
+    else:
+        raise ValueError(f"{model} does not say which text it was not trained on: name one with --text")
+    content = texts.corpus() if data.text is None else texts.read_text(data.text)
+    parts = texts.split_in_three(np.array(opened.encode(content)), data.validation, data.test)
+    name = "test" if len(parts[2]) else "validation"
+    share = data.test or data.validation
+    where = f"the {name} part, {share:.3g} of its text, on which it was not trained"
+    return opened.decode(parts[2] if len(parts[2]) else parts[1]), where
 
 
 @app.command()
