@@ -28,6 +28,9 @@ from glassformer.layers import (
 from glassformer.parameters import LETTERS, ParameterCount, Part, evaluate, of_layers
 from glassformer.untrusted_files import json_object
 
+__all__ = ["CHOICES", "FAMILIES", "POSITIONS", "ROPE_BASE", "ModelConfig", "has_gate"]
+__dir__ = __all__.copy
+
 FAMILIES = ("decoder", "encoder", "encoder-decoder")
 POSITIONS = ("learned", "none", "sinusoidal", "rope", "alibi", "t5")
 ROPE_LAYOUTS = ("half", "interleaved")

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tqdm import tqdm
 
+__all__ = ["A_MOMENT", "bar", "in_notebook", "on_terminal"]
+__dir__ = __all__.copy
+
 A_MOMENT = 2.0  # seconds before a bar appears where a result often comes sooner
 
 

@@ -5,6 +5,9 @@ from typing import Any
 
 from glassformer import _checks as checks
 
+__all__ = ["TRAINING_CHOICES", "TrainingConfig"]
+__dir__ = __all__.copy
+
 TRAINING_CHOICES = {
     "optimizer": ("adamw", "muon"),
     "decay": ("linear", "cosine", "none"),

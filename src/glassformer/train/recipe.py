@@ -27,6 +27,9 @@ from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.train.config import TrainingConfig
 from glassformer.untrusted_files import no_address, toml_tables
 
+__all__ = ["NAMES", "DataConfig", "Recipe", "doubts", "special_ids", "toml_of", "toml_value"]
+__dir__ = __all__.copy
+
 NAMES = ("modern", "baseline", "shakespeare", "words", "masked", "dates")
 """The book's recipes: two to compare, and one for each model that comes with the book."""
 
