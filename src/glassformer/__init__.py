@@ -4,31 +4,35 @@ from importlib import import_module
 from typing import Any
 
 # Listed by `dir`, and imported on first use
-_MODULES = (
-    *(
-        "bugs",
-        "checkpoints",
-        "config",
-        "dates",
-        "decoding",
-        "exercises",
-        "experiments",
-        "figures",
-        "generate",
-    ),
-    *(
-        "huggingface",
-        "inside",
-        "layers",
-        "model_files",
-        "nn",
-        "onepage",
-        "parameters",
-        "pretrained",
-        "progress",
-    ),
-    *("protocols", "published", "scratch", "shipped", "tasks", "text", "trace", "train", "widgets"),
-)
+_MODULES = [
+    "bugs",
+    "checkpoints",
+    "config",
+    "dates",
+    "decoding",
+    "exercises",
+    "experiments",
+    "figures",
+    "generate",
+    "huggingface",
+    "inside",
+    "layers",
+    "model_files",
+    "nn",
+    "onepage",
+    "parameters",
+    "pretrained",
+    "progress",
+    "protocols",
+    "published",
+    "scratch",
+    "shipped",
+    "tasks",
+    "text",
+    "trace",
+    "train",
+    "widgets",
+]
 
 
 def __getattr__(name: str) -> Any:
