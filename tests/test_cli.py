@@ -13,6 +13,8 @@ import signal
 import subprocess
 import sys
 import threading
+import tomllib
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,7 @@ import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from typer.testing import CliRunner
 
+import glassformer
 from glassformer import checkpoints, huggingface, scratch
 from glassformer.atomic_files import only_writer
 from glassformer.cli import app
@@ -493,6 +496,19 @@ def test_the_module_runs_and_says_what_it_can_do():
     for command in ("params", "trace", "generate", "train"):
         assert re.search(f"^  {command} ", finished.stdout, re.M)
     assert (finished.returncode, finished.stderr) == (0, "")
+
+
+def test_it_tells_its_version():
+    assert run("--version") == (f"glassformer {glassformer.__version__}\n", 0)
+
+
+def test_the_command_that_is_installed_is_the_module_and_type_checkers_find_the_marker():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    [(name, place)] = project["project"]["scripts"].items()
+    assert name == "glassformer"
+    assert EntryPoint(name, place, "console_scripts").load() is app
+    assert "py.typed" in project["tool"]["setuptools"]["package-data"]["glassformer"]
+    assert (ROOT / "src/glassformer/py.typed").read_bytes() == b""
 
 
 def test_train_keeps_the_run_and_generate_writes_with_it(tmp_path, story, monkeypatch):

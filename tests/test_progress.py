@@ -24,9 +24,16 @@ def test_in_a_notebook_it_is_printed_and_goes(capsys, monkeypatch):
 
 def test_elsewhere_it_stays_and_is_no_output(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ipykernel", object())  # imported by somebody, and no kernel
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     out, err = shown(capsys)
     assert "3/3" in err
     assert out == ""
+
+
+def test_a_log_gets_the_lines_and_no_bar(capsys):
+    for _ in (made := bar(range(2), mininterval=0)):
+        made.write("one of two")
+    assert capsys.readouterr() == ("one of two\none of two\n", "")
 
 
 def test_it_takes_what_tqdm_takes(capsys):

@@ -48,6 +48,26 @@ from glassformer.untrusted_files import (
 if TYPE_CHECKING:
     from glassformer import nn, scratch
 
+__all__ = [
+    "ROOMS",
+    "Checkpoint",
+    "StoredModel",
+    "arrays_in",
+    "as_written",
+    "check_place",
+    "checked_bytes",
+    "checksum_of",
+    "in_numpy",
+    "latest",
+    "load",
+    "load_model",
+    "model_of",
+    "own_checksum_of",
+    "save",
+    "weights_in",
+]
+__dir__ = __all__.copy
+
 FORMAT = "glassformer checkpoint 1"
 DESCRIPTION, TOKENIZER = "training.json", "tokenizer.json"
 MODEL, OPTIMIZER, AVERAGE = "model.safetensors", "optimizer.safetensors", "average.safetensors"

@@ -117,7 +117,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Glassformer: a Transformer you can see through.",
 )
 
 BYTES_AT_MOST = 4 * 1024**3  # a trace that would need more is refused
@@ -136,6 +135,23 @@ def _here(given: Any) -> Any:
     """Returns what `_named` returns, which must not be a web address."""
     no_address(given)
     return _named(given)
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        import glassformer
+
+        _show(f"glassformer {glassformer.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def every_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Glassformer: a Transformer you can see through."""
 
 
 class Room(StrEnum):

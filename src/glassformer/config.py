@@ -28,6 +28,9 @@ from glassformer.layers import (
 from glassformer.parameters import LETTERS, ParameterCount, Part, evaluate, of_layers
 from glassformer.untrusted_files import json_object
 
+__all__ = ["CHOICES", "FAMILIES", "POSITIONS", "ROPE_BASE", "ModelConfig", "has_gate"]
+__dir__ = __all__.copy
+
 FAMILIES = ("decoder", "encoder", "encoder-decoder")
 POSITIONS = ("learned", "none", "sinusoidal", "rope", "alibi", "t5")
 ROPE_LAYOUTS = ("half", "interleaved")
@@ -108,6 +111,55 @@ class ModelConfig:
 
     Source: the options are those of the models in `published.py`. Derived in chapters 02 to 08 and 13.
 
+    Attributes:
+        vocab_size: The number of different ids that the model reads.
+        context_length: The longest input. Learned positions have one row for each of its positions.
+        d_model: The width of the residual stream.
+        n_layers: The number of blocks; in an encoder–decoder, of the encoder's blocks.
+        n_heads: The number of query heads of an attention layer.
+        family: "decoder", "encoder" or "encoder-decoder".
+        n_decoder_layers: The number of the decoder's blocks, which only an encoder–decoder has. None: `n_layers`.
+        n_kv_heads: The number of key/value heads. None: `n_heads` (MHA); 1: MQA; in between: GQA.
+        d_head: The width of a head. None: `d_model / n_heads`.
+        d_ff: The width of the feed-forward network. None: 4 · `d_model`.
+        positions: "learned", "sinusoidal", "rope", "alibi", "t5" (learned biases) or "none".
+        rope_base: The base of RoPE's angles; a larger one makes the pairs rotate more slowly.
+        rope_layout: "half" pairs a head's features i and i + `d_head`/2, "interleaved" pairs 2i and 2i + 1.
+        rope_interpolation: A divisor of RoPE's positions; `rope_scaling` says for which pairs.
+        rope_scaling: "linear" divides for all pairs; "llama3" and "yarn" for the slow ones, with a ramp to the fast.
+        rope_original_context: The context length before it was stretched. None: `context_length`.
+        rope_slow: Pairs with fewer rotations than this in the original context are divided in full.
+        rope_fast: Pairs with more rotations are left alone. None: 4 for "llama3", otherwise 32.
+        rope_attention_factor: A factor on rotated queries and keys.
+            None: 0.1 · ln(`rope_interpolation`) + 1 for "yarn", otherwise 1.
+        t5_n_buckets: The number of buckets that relative positions fall into; each has one bias per head.
+        t5_max_distance: From this distance on, all share the last bucket.
+        norm: "layernorm" divides by √(σ² + ε), "layernorm_sigma" by σ + ε, "rmsnorm" by the root mean square.
+        norm_eps: The ε that keeps a norm from dividing by 0.
+        norm_placement: "pre" normalizes before every sublayer and after the last block, "post" after every sublayer.
+        attention_bias: "all" has biases after the four products, "qkv" has none after W_o, "none" has none at all.
+        attention_scale: A factor on q·k. None: 1/√`d_head`.
+        sliding_window: The number of positions that a query sees, itself included. None: its whole past.
+        qk_norm: True: an RMSNorm over each head's queries, and one over its keys; "width": over those of all heads
+            at once.
+        feedforward: The nonlinearity: "relu", "relu2" (squared), "gelu", "gelu_tanh" (GPT-2's approximation), or
+            with a gate "swiglu", "geglu" and "geglu_tanh".
+        feedforward_bias: Whether the feed-forward network has biases.
+        embedding_scale: A factor on the token vectors; in the 2017 paper √`d_model`.
+        embedding_norm: A norm right after the embeddings, as in BERT and BLOOM.
+        n_segments: The number of segments, each with a vector of its own; BERT has 2, one for each sentence.
+        head: "tied" reuses the token embedding, "untied" has weights of its own, "none" returns hidden states.
+        head_bias: Whether each logit has a bias.
+        head_transform: A linear layer, activation and norm before the head, as in BERT.
+        head_scale: A factor on the head's input; in T5 1/√`d_model`.
+        pooler: A linear layer and tanh on the first position, as in BERT.
+        logit_cap: A soft cap keeps logits between −`logit_cap` and `logit_cap`, as in Gemma 2. None: no cap.
+        dropout: The fraction of numbers that training sets to 0 in the sum of the embeddings and in the output of
+            each sublayer.
+        kinds: What each kind of layer has instead of the fields above, by the kind's name. None: all layers are alike.
+            For example, `kinds={"near": {"sliding_window": 512}, "far": {"rope_base": 1e6}}, order="near*5 far"`.
+        order: The kinds in the order of the layers, repeated until there are enough. None: all are of the only kind.
+
     Raises:
         ValueError: a size, number or choice is outside its range, or two of them contradict each other. The
             message names the field, its value and the rule.
@@ -116,40 +168,38 @@ class ModelConfig:
 
     # Sizes
     vocab_size: int
-    context_length: int  # the longest input; learned positions have one row for each of its positions
-    d_model: int  # width of the residual stream
-    n_layers: int  # blocks; in an encoder–decoder those of the encoder
-    n_heads: int  # query heads
+    context_length: int
+    d_model: int
+    n_layers: int
+    n_heads: int
     family: str = "decoder"
-    n_decoder_layers: int | None = None  # None: n_layers. Only an encoder–decoder has it
-    n_kv_heads: Derived[int] = FROM_OTHERS  # key/value heads. None: n_heads (MHA); 1: MQA; in between: GQA
-    d_head: Derived[int] = FROM_OTHERS  # None: d_model / n_heads
-    d_ff: Derived[int] = FROM_OTHERS  # None: 4 · d_model
+    n_decoder_layers: int | None = None
+    n_kv_heads: Derived[int] = FROM_OTHERS
+    d_head: Derived[int] = FROM_OTHERS
+    d_ff: Derived[int] = FROM_OTHERS
 
     # Positions
     positions: str = "learned"
     rope_base: float = ROPE_BASE
     rope_layout: str = "half"
-    rope_interpolation: float = 1.0  # divides the positions; which pairs' positions, rope_scaling says
-    rope_scaling: str = "linear"  # all pairs; "llama3", "yarn": the slow ones, with a ramp to the fast
-    rope_original_context: Derived[int] = FROM_OTHERS  # before stretching. None: context_length
-    rope_slow: float = 1.0  # rotations in the original context; pairs that make fewer are divided in full
-    rope_fast: Derived[float] = FROM_OTHERS  # more: left alone. None: 4 for llama3, 32 for yarn
-    # A factor on rotated queries and keys. None: 0.1·ln(interpolation) + 1 for yarn
+    rope_interpolation: float = 1.0
+    rope_scaling: str = "linear"
+    rope_original_context: Derived[int] = FROM_OTHERS
+    rope_slow: float = 1.0
+    rope_fast: Derived[float] = FROM_OTHERS
     rope_attention_factor: Derived[float] = FROM_OTHERS
     t5_n_buckets: int = 32
     t5_max_distance: int = 128
 
     # Norms
-    norm: str = "layernorm"  # "layernorm" divides by √(σ² + ε), "layernorm_sigma" by σ + ε
+    norm: str = "layernorm"
     norm_eps: float = 1e-5
-    norm_placement: str = "pre"  # "pre" also puts a norm after the last block
+    norm_placement: str = "pre"
 
     # Attention
-    attention_bias: str = "all"  # "all" also has a bias after W_o; "qkv" does not
-    attention_scale: Derived[float] = FROM_OTHERS  # factor on q·k. None: 1/√d_head
-    sliding_window: int | None = None  # positions that a query sees, itself included. None: its whole past
-    # An RMSNorm over each head's queries, and one over its keys; "width": over those of all heads at once
+    attention_bias: str = "all"
+    attention_scale: Derived[float] = FROM_OTHERS
+    sliding_window: int | None = None
     qk_norm: bool | str = False
 
     # Feed-forward
@@ -157,25 +207,24 @@ class ModelConfig:
     feedforward_bias: bool = True
 
     # Embeddings
-    embedding_scale: float = 1.0  # factor on the token vectors; in the 2017 paper: √d_model
-    embedding_norm: bool = False  # a norm right after the embeddings: BERT, BLOOM
-    n_segments: int = 0  # BERT: 2, one for each of the sentences it compares
+    embedding_scale: float = 1.0
+    embedding_norm: bool = False
+    n_segments: int = 0
 
     # From the last hidden state to the output
-    head: str = "tied"  # "tied" reuses the token embedding, "untied" has its own weights
+    head: str = "tied"
     head_bias: bool = False
-    head_transform: bool = False  # BERT: a linear layer, activation and norm come before the head
-    head_scale: float = 1.0  # factor on the head's input; T5: 1/√d_model
-    pooler: bool = False  # BERT: a linear layer and tanh on the first position
-    logit_cap: float | None = None  # Gemma 2: logits of at most ±logit_cap, by a soft cap
+    head_transform: bool = False
+    head_scale: float = 1.0
+    pooler: bool = False
+    logit_cap: float | None = None
 
     # Training
-    dropout: float = 0.0  # on the sum of the embeddings and on the output of each sublayer
+    dropout: float = 0.0
 
-    # Layers that differ: what each kind has instead of the fields above, and their order, from the first layer on.
-    # kinds={"near": {"sliding_window": 512}, "far": {"rope_base": 1e6}}, order="near*5 far"
+    # Layers that differ
     kinds: Mapping[str, Mapping[str, Any]] | None = field(default=None, hash=False)
-    order: str | None = None  # repeated until there are n_layers. None: all are of the only kind
+    order: str | None = None
 
     def __post_init__(self) -> None:
         # Remember which fields were left at None, so that `replace` can derive them again.

@@ -17,6 +17,9 @@ import numpy as np
 
 from glassformer import _checks as checks
 
+__all__ = ["FORMS", "TARGET_PLACES", "DatePair", "date_pairs", "write_date"]
+__dir__ = __all__.copy
+
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
 
 FORMS = (

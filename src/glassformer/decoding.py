@@ -2,6 +2,9 @@
 
 from collections.abc import Callable
 
+__all__ = ["IncrementalDecoder"]
+__dir__ = __all__.copy
+
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 

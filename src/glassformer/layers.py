@@ -14,6 +14,22 @@ from typing import Any
 
 from glassformer import _checks as checks
 
+__all__ = [
+    "PARTS",
+    "Attention",
+    "FeedForward",
+    "Layer",
+    "Norm",
+    "Order",
+    "PositionScale",
+    "Residual",
+    "Rotation",
+    "SoftCap",
+    "part_from_json",
+    "part_to_json",
+]
+__dir__ = __all__.copy
+
 GATED = ("swiglu", "geglu", "geglu_tanh")
 NORM_PLACEMENTS = ("pre", "post")
 RESIDUAL_PLACEMENTS = (*NORM_PLACEMENTS, "output", "sandwich")

@@ -32,6 +32,9 @@ from glassformer.untrusted_files import (
     named,
 )
 
+__all__ = ["ENDING", "load"]
+__dir__ = __all__.copy
+
 ENDING = ".safetensors"
 FORMAT = "glassformer model 1"
 NUMBERS = ("F16", "F32")

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+__all__ = ["LETTERS", "ParameterCount", "Part", "evaluate", "of_layers", "spell"]
+__dir__ = __all__.copy
+
 LETTERS = {
     "V": "vocab_size",
     "T": "context_length",

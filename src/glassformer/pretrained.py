@@ -34,6 +34,9 @@ from glassformer.published import published
 from glassformer.text import library_errors, tokenizer_from_json
 from glassformer.untrusted_files import BYTES, a_file, errors_about, json_object, no_address, seems, text_in
 
+__all__ = ["Pretrained", "configuration", "find", "load", "stored"]
+__dir__ = __all__.copy
+
 Name = str | os.PathLike
 
 ENDINGS = {model_files.ENDING: "file", ".json": "json"}

@@ -1,5 +1,6 @@
 """Shows the progress of a long computation."""
 
+import io
 import re
 import sys
 from collections.abc import Iterable
@@ -7,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tqdm import tqdm
+
+__all__ = ["A_MOMENT", "bar", "in_notebook", "on_terminal"]
+__dir__ = __all__.copy
 
 A_MOMENT = 2.0  # seconds before a bar appears where a result often comes sooner
 
@@ -24,20 +28,31 @@ def on_terminal(text: str) -> str:
 
 
 def in_notebook() -> bool:
-    """Returns whether this runs in a notebook's kernel."""
-    from IPython import get_ipython
+    """Returns whether this runs in a notebook's kernel, which has imported IPython."""
+    imported = sys.modules.get("IPython")
+    return imported is not None and hasattr(imported.get_ipython(), "kernel")
 
-    return hasattr(get_ipython(), "kernel")
+
+class _Nowhere(io.TextIOBase):
+    """A file that forgets what is written. A bar that is disabled would also hide the lines printed above it."""
+
+    def write(self, text: str) -> int:
+        return len(text)
 
 
 def bar(iterable: Iterable | None = None, **options: Any) -> "tqdm":
     """Iterates over something that takes more than ten seconds, showing a progress bar.
 
     Use it as `for seed in bar(range(3))`. The bar and its options are tqdm's. In a notebook, the bar appears among the
-    printed lines and disappears when the loop ends, so it is not saved; print the results after the loop. With
+    printed lines and disappears when the loop ends, so it is not saved; print the results after the loop. Elsewhere it
+    is on stderr, and only if that is a terminal: in the file of a log, it would be a line for every moment. With
     TQDM_DISABLE=1 in the environment there is no bar: the book's notebooks are executed that way.
     """
     from tqdm import tqdm
 
-    here: dict[str, Any] = {"file": sys.stdout, "leave": False} if in_notebook() else {}
+    here: dict[str, Any] = {}
+    if in_notebook():
+        here = {"file": sys.stdout, "leave": False}
+    elif not sys.stderr.isatty():
+        here = {"file": _Nowhere()}
     return tqdm(iterable, **here | options)

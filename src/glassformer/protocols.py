@@ -9,6 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from glassformer.config import ModelConfig
 
+__all__ = ["AnyTransformer"]
+__dir__ = __all__.copy
+
 
 @runtime_checkable
 class AnyTransformer(Protocol):

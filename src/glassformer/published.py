@@ -11,6 +11,9 @@ from typing import Any
 from glassformer.config import ModelConfig
 from glassformer.layers import Residual
 
+__all__ = ["PUBLISHED", "TEACHING", "Published", "published"]
+__dir__ = __all__.copy
+
 
 @dataclass(frozen=True)
 class Published:

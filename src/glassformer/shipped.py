@@ -34,6 +34,9 @@ from glassformer.config import ModelConfig
 from glassformer.text import BytePairTokenizer, CharTokenizer, tokenizer_from_json
 from glassformer.untrusted_files import read_json
 
+__all__ = ["NAMES", "as_typed", "card", "configuration", "load", "stored"]
+__dir__ = __all__.copy
+
 NAMES = ("shakespeare", "words", "masked", "dates")
 """A decoder over characters, another over byte pairs, an encoder and an encoder–decoder."""
 

@@ -17,6 +17,9 @@ from glassformer import _checks as checks
 from glassformer.shapes import Int64, Integer
 from glassformer.text import inputs_and_targets, split_in_three
 
+__all__ = ["NO_TARGET", "Epochs", "MaskedToken", "NextToken", "Pairs"]
+__dir__ = __all__.copy
+
 NO_TARGET = -100  # targets that the loss ignores: `ignore_index` of `cross_entropy`
 
 Inputs = dict[str, np.ndarray]

@@ -16,6 +16,22 @@ from glassformer.decoding import IncrementalDecoder
 from glassformer.shapes import Int64, Integer
 from glassformer.untrusted_files import bytes_in, decoded, json_object
 
+__all__ = [
+    "LONGEST_WORD",
+    "BytePairTokenizer",
+    "CharTokenizer",
+    "corpus",
+    "inputs_and_targets",
+    "library_errors",
+    "library_tokenizer",
+    "read_text",
+    "split",
+    "split_in_three",
+    "tokenizer_from_json",
+    "windows",
+]
+__dir__ = __all__.copy
+
 LONGEST_WORD = 1000
 """Bytes of a word from which byte pairs are learned. The time that the library needs grows with its square."""
 

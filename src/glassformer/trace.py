@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+__all__ = ["Seen", "Trace", "enter", "enter_sublayer", "see", "trace", "tracing"]
+__dir__ = __all__.copy
+
 
 class Seen(NamedTuple):
     """One array that a model computed, with its name and the part and sublayer that computed it."""

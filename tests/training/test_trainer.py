@@ -6,6 +6,7 @@ import math
 import os
 import re
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -181,6 +182,7 @@ def test_every_step_and_piece_drops_something_else():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_validation_that_takes_long_shows_how_far_it_is(family, monkeypatch, capsys):
     monkeypatch.setattr(evaluate, "A_MOMENT", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     given = task(family, batch_size=3)
     n = sum(1 for _ in given.validation())
     assert n > 1

@@ -8,6 +8,7 @@ from .commands import check, exercises, hint, keep, mine, progress, reveal
 from .own_file import within_reach
 
 __all__ = ["check", "exercises", "hint", "keep", "mine", "progress", "reveal"]
+__dir__ = __all__.copy
 
 within_reach()
 old_imports.install()

@@ -46,6 +46,7 @@ NAMES = (
 """All experiments, in the order of the chapters that show them."""
 
 __all__ = ["NAMES", "Experiment", "Run", "experiment", "spread", "stored"]
+__dir__ = __all__.copy
 
 
 def experiment(name: str) -> Experiment:

@@ -19,8 +19,9 @@ from glassformer.train.log import read_log
 from glassformer.train.samples import continuing
 from glassformer.train.schedule import ema_share, muon_momentum, rate_share
 
-NEEDS_TORCH = {
+ON_FIRST_USE = {
     "Muon": "muon",
+    "Recipe": "recipe",
     "Trainer": "trainer",
     "cross_entropy_loss": "evaluate",
     "initialize": "optimizers",
@@ -29,6 +30,7 @@ NEEDS_TORCH = {
 
 __all__ = [
     "Muon",
+    "Recipe",
     "Trainer",
     "TrainingConfig",
     "continuing",
@@ -41,10 +43,11 @@ __all__ = [
     "train_in_numpy",
     "validation_loss",
 ]
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:
-    """Imports whatever needs PyTorch only on first use, so that users of the NumPy room need not wait for it."""
-    if name in NEEDS_TORCH:
-        return getattr(import_module(f"{__name__}.{NEEDS_TORCH[name]}"), name)
+    """Imports some names only on first use, so that users of the NumPy room need not wait for PyTorch."""
+    if name in ON_FIRST_USE:
+        return getattr(import_module(f"{__name__}.{ON_FIRST_USE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,6 +5,9 @@ from typing import Any
 
 from glassformer import _checks as checks
 
+__all__ = ["TRAINING_CHOICES", "TrainingConfig"]
+__dir__ = __all__.copy
+
 TRAINING_CHOICES = {
     "optimizer": ("adamw", "muon"),
     "decay": ("linear", "cosine", "none"),
@@ -31,6 +34,39 @@ class TrainingConfig:
 
     Derived in chapter 10.
 
+    Attributes:
+        steps: The number of steps.
+        batch_size: The number of texts in one step.
+        accumulation: Into how many pieces a batch is cut, computed one after another to save memory.
+        optimizer: "adamw", or "muon", which trains the matrices inside the blocks and leaves the rest to AdamW.
+        learning_rate: The highest learning rate of the schedule.
+        embedding_rate: That of the embeddings. None: `learning_rate`.
+        head_rate: That of an untied head. None: `learning_rate`.
+        norm_rate: That of gains and biases. None: `learning_rate`.
+        betas: What AdamW keeps at each step of its averages of the gradients and of their squares.
+        eps: AdamW's ε, which keeps it from dividing by 0.
+        weight_decay: How strongly matrices are pulled towards 0; gains and biases are not.
+        embedding_decay: How strongly embeddings are. None: `weight_decay`.
+        muon_momentum: Muon's momentum after its warm-up.
+        muon_momentum_start: The momentum that Muon starts with.
+        muon_momentum_warmup: The number of steps in which the momentum rises.
+        muon_iterations: The number of Newton–Schulz iterations, each closer to an orthogonal matrix.
+        warmup: The number of steps in which the rate rises.
+        decay: How the rate falls afterwards: "linear", "cosine", or "none".
+        final_share: The fraction of the rate that is left at the end.
+        clip: The maximal length of the gradient; 0: no clipping.
+        init: How `initialize` draws a new model's matrices: "ours" keeps those that the model was built with, "gpt2"
+            draws from a normal distribution with mean 0 and standard deviation 0.02.
+        zero_init: Whether the output of every sublayer of a new model starts at 0.
+        ema: The fraction of a running average of the weights that stays at each step. None: there is no average.
+        seed: The seed of the weights, the batches and dropout.
+        evaluate_every: The number of steps between validations; 0: only at the end.
+        save_every: The number of steps between checkpoints; 0: only at the end.
+        sample_every: The number of steps between samples of the model's text; 0: never.
+        device: "cpu", "cuda", "mps" or "auto", CUDA or MPS if there is one; the run names its choice.
+        dtype: "float32", or "bfloat16", in matrix products only: the weights stay float32.
+        compile: Whether torch.compile fuses operations.
+
     Raises:
         ValueError: a number or choice is outside its range. The message names the field, its value and the rule.
         TypeError: a field holds the wrong kind of thing.
@@ -38,44 +74,44 @@ class TrainingConfig:
 
     # Sizes
     steps: int
-    batch_size: int  # texts in one step
-    accumulation: int = 1  # pieces of a batch, computed one after another to save memory
+    batch_size: int
+    accumulation: int = 1
 
     # The optimizer
-    optimizer: str = "adamw"  # "muon" trains the matrices inside the blocks and leaves the rest to AdamW
+    optimizer: str = "adamw"
     learning_rate: float = 1e-3
-    embedding_rate: float | None = None  # for embeddings; None: learning_rate
-    head_rate: float | None = None  # for an untied head
-    norm_rate: float | None = None  # for gains and biases
+    embedding_rate: float | None = None
+    head_rate: float | None = None
+    norm_rate: float | None = None
     betas: tuple[float, float] = (0.9, 0.95)
     eps: float = 1e-8
-    weight_decay: float = 0.1  # for matrices; gains and biases have none
-    embedding_decay: float | None = None  # for embeddings; None: weight_decay
+    weight_decay: float = 0.1
+    embedding_decay: float | None = None
     muon_momentum: float = 0.95
-    muon_momentum_start: float = 0.85  # the momentum starts here …
-    muon_momentum_warmup: int = 200  # … and rises for so many steps
-    muon_iterations: int = 4  # Newton–Schulz iterations, each closer to an orthogonal matrix
+    muon_momentum_start: float = 0.85
+    muon_momentum_warmup: int = 200
+    muon_iterations: int = 4
 
     # The schedule of the learning rates
-    warmup: int = 50  # steps in which the rate rises
+    warmup: int = 50
     decay: str = "linear"
-    final_share: float = 0.0  # fraction of the rate that is left at the end
-    clip: float = 1.0  # maximal length of the gradient; 0: no clipping
+    final_share: float = 0.0
+    clip: float = 1.0
 
-    # The weights of a new model, as `initialize` draws them; the rest of training leaves these two alone
-    init: str = "ours"  # "gpt2": normal with mean 0 and standard deviation 0.02
-    zero_init: bool = False  # the output of every sublayer starts at 0
+    # The weights of a new model; training itself leaves these two alone
+    init: str = "ours"
+    zero_init: bool = False
 
     # The average
-    ema: float | None = None  # keeps a running average of the weights; this fraction of it stays at each step
+    ema: float | None = None
 
     # The run
     seed: int = 0
-    evaluate_every: int = 250  # steps; 0: only at the end
-    save_every: int = 1000  # 0: only at the end
-    sample_every: int = 0  # 0: never
-    device: str = "auto"  # "auto": CUDA or MPS if there is one; the run names its choice
-    dtype: str = "float32"  # "bfloat16": only in matrix products; the weights stay float32
+    evaluate_every: int = 250
+    save_every: int = 1000
+    sample_every: int = 0
+    device: str = "auto"
+    dtype: str = "float32"
     compile: bool = False
 
     def __post_init__(self) -> None:

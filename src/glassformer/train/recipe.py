@@ -27,6 +27,9 @@ from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.train.config import TrainingConfig
 from glassformer.untrusted_files import no_address, toml_tables
 
+__all__ = ["NAMES", "DataConfig", "Recipe", "doubts", "special_ids", "toml_of", "toml_value"]
+__dir__ = __all__.copy
+
 NAMES = ("modern", "baseline", "portable", "shakespeare", "words", "masked", "dates")
 """The book's recipes: two to compare, one whose model transformers opens, and one for each model of the book."""
 
@@ -56,19 +59,28 @@ def special_ids(family: str, n_own: int) -> dict[str, int]:
 class DataConfig:
     """Describes how a text becomes the input of a model.
 
+    Attributes:
+        text: The path of a text file. None: the book's Shakespeare.
+        pairs: "dates" generates pairs of texts, for an encoder–decoder. None: a text.
+        tokenizer: "characters" or "bytepairs".
+        vocab_size: The size of the vocabulary, for byte pairs only. None: it follows from the characters.
+        length: The length of a window and of the model's context.
+        validation: The fraction of the text, at its end, that is held out for making choices.
+        test: The fraction after that, at the very end, which is evaluated once when the run is done.
+
     Raises:
         ValueError: a field is out of range; `vocab_size` is given without byte pairs or missing with them; or
             `pairs` is combined with a text or with byte pairs.
         TypeError: a field holds the wrong kind of thing.
     """
 
-    text: str | None = None  # a file; if None, the book's Shakespeare
-    pairs: str | None = None  # "dates": generated pairs of texts instead of a text
+    text: str | None = None
+    pairs: str | None = None
     tokenizer: str = "characters"
-    vocab_size: int | None = None  # only for byte pairs; characters determine their own number
-    length: int = 64  # length of a window and of the model's context
-    validation: float = 0.1  # fraction of the text, at its end, for making choices
-    test: float = 0.0  # fraction after that, at the very end, evaluated once when the run is done
+    vocab_size: int | None = None
+    length: int = 64
+    validation: float = 0.1
+    test: float = 0.0
 
     def __post_init__(self) -> None:
         if self.text is not None:
@@ -99,10 +111,15 @@ class Recipe:
     """Describes what to train and how, for any text; `made_for` a text returns tokenizer, task and configuration.
 
     Derived in chapter 10.
+
+    Attributes:
+        data: How a text becomes the input of a model.
+        model: Fields of `ModelConfig`.
+        training: How the model is trained.
     """
 
     data: DataConfig
-    model: Mapping[str, Any]  # fields of ModelConfig
+    model: Mapping[str, Any]
     training: TrainingConfig
 
     @classmethod
