@@ -866,3 +866,37 @@ def test_what_does_not_fit_the_model_that_a_run_begins_with_is_said(tmp_path, ba
         tmp_path / "run", "--from", base, "--text", story, "--steps", 1, *sets("training.zero_init=true")
     )
     assert (status, "warning: training.zero_init=True is left out" in words(output)) == (0, True), output
+
+
+def test_a_run_that_has_ended_is_given_more_steps(tmp_path, base):
+    folder = tmp_path / "run"
+    shutil.copytree(base, folder)
+    recipe = folder / "recipe.toml"
+    own = f"# mine\n{recipe.read_text(encoding='utf-8')}"
+    recipe.write_text(own, encoding="utf-8")
+    output, status = run("train", folder, "--resume", "--steps", 1)
+    assert (status, "steps=1 must be above 2, the number of steps" in words(output)) == (2, True), output
+    assert recipe.read_text(encoding="utf-8") == own
+    output, status = run("train", folder, "--resume", "--steps", 60)
+    assert status == 0, output
+    # Both are still in the warm-up, which takes 50 steps
+    said = "60 steps instead of 2: from step 3 on, learning rates follow the schedule of 60 steps, so the next one is"
+    assert said in words(output)
+    assert recipe.read_text(encoding="utf-8") == own.replace("steps = 2\n", "steps = 60\n")
+    log = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["step"] for line in log] == list(range(1, 61))
+    output, status = run("train", folder, "--resume")
+    assert (status, "instead of" in output) == (0, False), output
+
+
+def test_more_steps_for_a_recipe_that_does_not_have_them_in_a_line(tmp_path, base):
+    folder = tmp_path / "run"
+    shutil.copytree(base, folder)
+    recipe = folder / "recipe.toml"
+    before, _, training = recipe.read_text(encoding="utf-8").partition("[training]\n")
+    own = f"training = {{{', '.join(training.split(chr(10))).strip(', ')}}}\n{before}"
+    recipe.write_text(own, encoding="utf-8")
+    output, status = run("train", folder, "--resume", "--steps", 3)
+    assert (status, "write it into" in words(output)) == (2, True), output
+    assert recipe.read_text(encoding="utf-8") == own
+    assert checkpoints.latest(folder).name == "step-00000002"

@@ -5,6 +5,7 @@ import difflib
 import io
 import math
 import os
+import re
 import shlex
 import sys
 from collections.abc import Collection, Sequence
@@ -425,7 +426,12 @@ def train(
     sample_every: Annotated[
         int | None, typer.Option(help="Print a sample of the model's text whenever this many steps are done.")
     ] = None,
-    resume: Annotated[bool, typer.Option(help="Continue the run in this folder.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            help="Continue the run in this folder. With --steps above the number done, also one that has ended."
+        ),
+    ] = False,
 ) -> None:
     """Train a model on a text. Ctrl-C saves the run for later; under torchrun, several processes share it.
 
@@ -509,6 +515,8 @@ def train(
         if is_first:
             if not goes_on:
                 _keep(chosen, kept)
+            elif steps is not None:
+                _keep_steps(steps, kept)
             _show(f"{chosen.to_toml()}\n{config.parameter_count()}\n")
             for doubt in doubts(config) if base is None else ():
                 typer.echo(f"warning: {doubt}", err=True)
@@ -590,6 +598,21 @@ def _keep(chosen: Recipe, kept: Path) -> None:
             f"{kept} already exists with another recipe, and no run overwrites it: there is no checkpoint beside it, "
             "so write the changes into that file and begin with --resume, or choose another folder"
         )
+
+
+def _keep_steps(steps: int, kept: Path) -> None:
+    """Writes a run's new number of steps into its recipe, and leaves the rest of the file as it is.
+
+    Raises:
+        ValueError: the file does not have the number in a line of its own.
+    """
+    written = _recipe(kept)
+    if Recipe.from_toml(written).training.steps == steps:
+        return
+    changed = re.sub(r"(?m)^([ \t]*(?:training\.)?steps[ \t]*=[ \t]*)[0-9_+]+", rf"\g<1>{steps}", written)
+    if Recipe.from_toml(changed).training.steps != steps:
+        raise ValueError(f"--steps {steps}: write it into {kept} yourself, which has no line `steps = …`")
+    write_whole(kept, changed.encode())
 
 
 def _recipe(source: str | Path) -> str:
