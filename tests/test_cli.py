@@ -836,3 +836,131 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     output, status = run("train", tmp_path / "loop")
     assert (status, "loop is a link to something that is missing, but a run" in output) == (2, True)
+
+
+# Beginning with a model that exists
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory, story):
+    """Returns the folder of a run that ended, of a model whose `zero_init` would be seen."""
+    folder = tmp_path_factory.mktemp("base") / "run"
+    output, status = train(folder, "--text", story, "--steps", 2, "--seed", 1)
+    assert status == 0, output
+    return folder
+
+
+def further(*options):
+    return run("train", "--batch-size", 2, "--device", "cpu", "--set", "data.length=8", *options)
+
+
+def test_training_begins_with_the_weights_of_a_model_and_goes_on_without_it(tmp_path, base, story):
+    """At the smallest learning rate the weights stay; the tokenizer stays, although the text has fewer characters."""
+    few = tmp_path / "few.txt"
+    few.write_text("a tame one ate a pea on a mat. " * 60, encoding="utf-8")
+    copied, folder = tmp_path / "copied", tmp_path / "run"
+    shutil.copytree(base, copied)
+    rates = sets(*(f"training.{part}_rate=1e-12" for part in ("learning", "embedding", "head", "norm")))
+    output, status = further(folder, "--from", copied, "--text", few, "--steps", 2, *rates)
+    assert status == 0, output
+    before, now = checkpoints.load(base), checkpoints.load(folder)
+    assert np.abs(before.weights["decoder.blocks.0.attention.W_o.weight"]).max() > 1e-4
+    for name, weight in before.weights.items():
+        np.testing.assert_allclose(now.weights[name], weight, atol=1e-9, err_msg=name)
+    assert (now.tokenizer, now.model_config) == (before.tokenizer, before.model_config)
+    recipe = (folder / "recipe.toml").read_text(encoding="utf-8")
+    assert f'[model]\nfrom = "{copied}"\n' in recipe
+    assert "zero_init = false" in recipe
+    shutil.rmtree(copied)
+    output, status = run("train", folder, "--resume")
+    assert status == 0, output
+    output, status = run("train", folder, "--resume", "--from", base)
+    assert (status, "--from" in output, "does not go with --resume" in words(output)) == (2, True, True)
+
+
+def test_byte_pairs_of_a_folder_of_the_hub_are_kept(tmp_path, story):
+    pairs = sets("data.tokenizer=bytepairs", "data.vocab_size=270")
+    assert train(tmp_path / "pairs", "--text", story, "--steps", 1, *pairs)[1] == 0
+    mine, tokenizer = checkpoints.load(tmp_path / "pairs"), None
+    config = ModelConfig(
+        vocab_size=272, context_length=16, d_model=8, n_layers=1, n_heads=2, d_ff=12, norm="rmsnorm",
+        positions="rope", feedforward="swiglu", attention_bias="none", feedforward_bias=False, head="untied",
+    )  # fmt: skip
+    hub = tmp_path / "hub"
+    huggingface.save(scratch.Transformer(config, generator=np.random.default_rng(0)), hub)
+    (hub / "tokenizer.json").write_text(mine.tokenizer, encoding="utf-8")
+    for begin in (tmp_path / "pairs", hub):
+        folder = tmp_path / f"from-{begin.name}"
+        output, status = further(folder, "--from", begin, "--text", story, "--steps", 1)
+        assert status == 0, output
+        tokenizer = checkpoints.load(folder).tokenizer
+        assert json.loads(tokenizer) == json.loads(mine.tokenizer)
+        assert run("train", folder, "--resume")[1] == 0
+    word = Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
+    word.save(str(hub / "tokenizer.json"))
+    output, status = further(tmp_path / "no", "--from", hub, "--text", story, "--steps", 1)
+    assert (status, "its tokenizer is of another kind" in words(output)) == (2, True), output
+    (hub / "tokenizer.json").unlink()
+    output, status = further(tmp_path / "no", "--from", hub, "--text", story, "--steps", 1)
+    assert (status, "it has no tokenizer" in words(output)) == (2, True), output
+
+
+def test_what_does_not_fit_the_model_that_a_run_begins_with_is_said(tmp_path, base, story):
+    odd = tmp_path / "odd.txt"
+    odd.write_text("once upon ~ a time " * 60, encoding="utf-8")
+    for options, said in (
+        (["--text", odd], "'~' (line 1, character 11 of the text) is not one of the"),
+        (sets("model.dropout=0.1"), "model.dropout=0.1, but"),
+        (["--recipe", "baseline"], "model.d_model=128, but"),
+        (
+            sets("data.tokenizer=bytepairs", "data.vocab_size=270"),
+            "data.tokenizer='bytepairs', but",
+        ),
+        (sets("data.length=17"), "data.length=17 must be at most context_length=16"),
+        (sets("data.pairs=dates"), "pairs='dates' needs family=\"encoder-decoder\", not 'decoder'"),
+        (["--from", "shakspeare"], "did you mean 'shakespeare'"),
+        (["--from", "dates"], 'family="encoder-decoder" learns from pairs'),
+        (["--from", tmp_path], "has neither a run's checkpoint"),
+    ):
+        text = [] if "--text" in options or "data.pairs=dates" in options else ["--text", story]
+        output, status = further(tmp_path / "run", "--from", base, *text, *options)
+        assert (status, said in words(output)) == (2, True), output
+    assert not (tmp_path / "run").exists()
+    output, status = further(
+        tmp_path / "run", "--from", base, "--text", story, "--steps", 1, *sets("training.zero_init=true")
+    )
+    assert (status, "warning: training.zero_init=True is left out" in words(output)) == (0, True), output
+
+
+def test_a_run_that_has_ended_is_given_more_steps(tmp_path, base):
+    folder = tmp_path / "run"
+    shutil.copytree(base, folder)
+    recipe = folder / "recipe.toml"
+    own = f"# mine\n{recipe.read_text(encoding='utf-8')}"
+    recipe.write_text(own, encoding="utf-8")
+    output, status = run("train", folder, "--resume", "--steps", 1)
+    assert (status, "steps=1 must be above 2, the number of steps" in words(output)) == (2, True), output
+    assert recipe.read_text(encoding="utf-8") == own
+    output, status = run("train", folder, "--resume", "--steps", 60)
+    assert status == 0, output
+    # Both are still in the warm-up, which takes 50 steps
+    said = "60 steps instead of 2: from step 3 on, learning rates follow the schedule of 60 steps, so the next one is"
+    assert said in words(output)
+    assert recipe.read_text(encoding="utf-8") == own.replace("steps = 2\n", "steps = 60\n")
+    log = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["step"] for line in log] == list(range(1, 61))
+    output, status = run("train", folder, "--resume")
+    assert (status, "instead of" in output) == (0, False), output
+
+
+def test_more_steps_for_a_recipe_that_does_not_have_them_in_a_line(tmp_path, base):
+    folder = tmp_path / "run"
+    shutil.copytree(base, folder)
+    recipe = folder / "recipe.toml"
+    before, _, training = recipe.read_text(encoding="utf-8").partition("[training]\n")
+    own = f"training = {{{', '.join(training.split(chr(10))).strip(', ')}}}\n{before}"
+    recipe.write_text(own, encoding="utf-8")
+    output, status = run("train", folder, "--resume", "--steps", 3)
+    assert (status, "write it into" in words(output)) == (2, True), output
+    assert recipe.read_text(encoding="utf-8") == own
+    assert checkpoints.latest(folder).name == "step-00000002"

@@ -5,9 +5,11 @@ import difflib
 import io
 import math
 import os
+import re
 import shlex
 import sys
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from itertools import chain, pairwise
 from pathlib import Path
@@ -25,8 +27,8 @@ from glassformer.parameters import LETTERS
 from glassformer.progress import on_terminal
 from glassformer.published import published
 from glassformer.trace import trace as looking_inside
+from glassformer.train.recipe import FROM, FURTHER, Recipe, doubts, toml_of, toml_value
 from glassformer.train.recipe import NAMES as RECIPES
-from glassformer.train.recipe import Recipe, doubts, toml_of, toml_value
 from glassformer.untrusted_files import BYTES, errors_about, no_address, text_in
 
 if TYPE_CHECKING:
@@ -502,7 +504,17 @@ def train(
         typer.Option(
             callback=_here,
             help=f"What to train and how: {', '.join(RECIPES)}, or a TOML file.",
-            show_default="modern",
+            show_default="modern; with --from, further",
+        ),
+    ] = None,
+    begins_with: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="MODEL",
+            callback=_named,
+            help="Begin with the weights of this model, which is named as for generate, and keep its tokenizer and "
+            "its configuration.",
         ),
     ] = None,
     change: Annotated[
@@ -537,13 +549,18 @@ def train(
     sample_every: Annotated[
         int | None, typer.Option(help="Print a sample of the model's text whenever this many steps are done.")
     ] = None,
-    resume: Annotated[bool, typer.Option(help="Continue the run in this folder.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            help="Continue the run in this folder. With --steps above the number done, also one that has ended."
+        ),
+    ] = False,
 ) -> None:
     """Train a model on a text. Ctrl-C saves the run for later; under torchrun, several processes share it.
 
     A run that a signal has stopped ends with status 128 plus its number, as in a shell: 130 after Ctrl-C.
     """
-    from glassformer import checkpoints, shipped
+    from glassformer import checkpoints, pretrained, shipped
     from glassformer import text as texts
 
     flags = {
@@ -568,19 +585,35 @@ def train(
         )
     if goes_on and recipe is not None:
         raise ValueError(f"--recipe {recipe} does not go with --resume: the run goes on with its own {kept}")
+    if goes_on and begins_with is not None:
+        raise ValueError(
+            f"--from {begins_with} does not go with --resume: the run in {folder} has begun, and goes on with its own "
+            "weights"
+        )
     changes = [
+        *([] if begins_with is None else [f"model.{FROM}={toml_value(begins_with)}"]),
         *(change or []),
         *([] if text is None else [f"data.text={toml_value(text)}"]),
         *(f"training.{name}={value}" for name, value in flags.items() if value is not None),
     ]
-    source = kept if goes_on else recipe or "modern"
+    source = kept if goes_on else recipe or ("modern" if begins_with is None else FURTHER)
     # Nothing is wrong in the book's own recipes: a message then names the flag's own field.
     written = _recipe(source)
-    with contextlib.nullcontext() if source in RECIPES else errors_about(f"{source}:"):
+    with contextlib.nullcontext() if source in (*RECIPES, FURTHER) else errors_about(f"{source}:"):
         chosen = Recipe.from_toml(written, changes).with_whole_path()
+    begun = chosen.model.get(FROM)
+    if begun is not None:
+        chosen = _further(chosen)
     file = chosen.data.text
     content = texts.corpus() if file is None else texts.read_text(file)
-    tokenizer, task, config = chosen.made_for(content)
+    if begun is None:
+        base = None
+        tokenizer, task, config = chosen.made_for(content)
+    else:
+        # A run that has a checkpoint no longer needs the model that it began with.
+        base = pretrained.load(begun if checkpoints.latest(folder) is None else folder, room="nn")
+        with errors_about(f"{file or 'the text of the book'}, --from {begun}:"):
+            tokenizer, task, config = chosen.made_for(content, base)
 
     # PyTorch takes seconds to import, so every flag and file has been read by now.
     import torch
@@ -590,8 +623,11 @@ def train(
     from glassformer.train.ram import check_memory
 
     check_memory(config, chosen.training)
-    model = nn.Transformer(config, generator=torch.Generator().manual_seed(chosen.training.seed))
-    initialize(model, chosen.training)
+    if base is None:
+        model = nn.Transformer(config, generator=torch.Generator().manual_seed(chosen.training.seed))
+        initialize(model, chosen.training)
+    else:
+        model = base.model
     begins = _first_prompt(content, tokenizer, task)
     sampler = continuing(tokenizer, begins) if config.family == "decoder" else None
     trainer = Trainer(
@@ -602,8 +638,10 @@ def train(
         if is_first:
             if not goes_on:
                 _keep(chosen, kept)
+            elif steps is not None:
+                _keep_steps(steps, kept)
             _show(f"{chosen.to_toml()}\n{config.parameter_count()}\n")
-            for doubt in doubts(config):
+            for doubt in doubts(config) if base is None else ():
                 typer.echo(f"warning: {doubt}", err=True)
         try:
             records = trainer.run()
@@ -631,6 +669,24 @@ def train(
             line = f"to generate text: python -m glassformer generate {shipped.as_typed(folder)}{prompt}"
             if _is_shown_as_it_is(line):  # or another command would be printed
                 _show(line)
+
+
+def _further(chosen: Recipe) -> Recipe:
+    """Returns a recipe with `from` as it is carried out: its path from every folder, and nothing about new weights."""
+    from glassformer import shipped
+
+    begun = chosen.model[FROM]
+    if begun not in shipped.NAMES and os.path.lexists(begun):
+        begun = os.path.abspath(begun)
+    for name, plain in (("init", "ours"), ("zero_init", False)):
+        if (value := getattr(chosen.training, name)) != plain:
+            typer.echo(
+                f"warning: training.{name}={value} is left out: it is about the weights of a new model, and this run "
+                f"begins with those of {begun}",
+                err=True,
+            )
+    training = chosen.training.replace(init="ours", zero_init=False)
+    return replace(chosen, model={**chosen.model, FROM: begun}, training=training)
 
 
 def _is_shown_as_it_is(line: str) -> bool:
@@ -667,10 +723,25 @@ def _keep(chosen: Recipe, kept: Path) -> None:
         )
 
 
+def _keep_steps(steps: int, kept: Path) -> None:
+    """Writes a run's new number of steps into its recipe, and leaves the rest of the file as it is.
+
+    Raises:
+        ValueError: the file does not have the number in a line of its own.
+    """
+    written = _recipe(kept)
+    if Recipe.from_toml(written).training.steps == steps:
+        return
+    changed = re.sub(r"(?m)^([ \t]*(?:training\.)?steps[ \t]*=[ \t]*)[0-9_+]+", rf"\g<1>{steps}", written)
+    if Recipe.from_toml(changed).training.steps != steps:
+        raise ValueError(f"--steps {steps}: write it into {kept} yourself, which has no line `steps = …`")
+    write_whole(kept, changed.encode())
+
+
 def _recipe(source: str | Path) -> str:
     """Returns the text of one of the book's recipes, or of a file."""
-    if source in RECIPES:
-        return toml_of(source)
+    if source in (*RECIPES, FURTHER):
+        return toml_of(str(source))
     try:
         return text_in(Path(source), BYTES["TOML"])
     except FileNotFoundError:

@@ -36,7 +36,7 @@ FILES = [
 # PyTorch brings its own: nn.Module, nn.Dropout, torch.optim.AdamW, clip_grad_norm_, autograd;
 # its Muon, glassformer.train has of its own
 SCRATCH_FILES = ["layer", "dropout", "optimizer"]
-NN_FILES = ["product"]
+NN_FILES = ["product", "adapters"]
 SCRATCH_NAMES = {"Layer", "Dropout", "AdamW", "Muon", "orthogonalized", "clip_gradients", "add_at"}
 ELSEWHERE = {"normal", "plus"}  # scratch has them in layer.py, nn in linear.py
 

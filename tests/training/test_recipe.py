@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from glassformer import nn
+from glassformer.checkpoints import StoredModel
 from glassformer.config import ModelConfig
 from glassformer.dates import date_pairs
 from glassformer.tasks import MaskedToken, NextToken, Pairs
+from glassformer.text import CharTokenizer
 from glassformer.train import TrainingConfig, initialize
 from glassformer.train.recipe import DRAWN_AT, NAMES, PAIRS, DataConfig, Recipe, doubts, special_ids
 
@@ -239,3 +241,54 @@ def test_new_token_vectors_are_of_the_size_that_doubts_are_about(init):
 def test_no_recipe_of_the_book_is_doubted(name):
     model = Recipe.of_the_book(name).model
     assert doubts(ModelConfig(vocab_size=11, context_length=8, **model)) == []
+
+
+FURTHER = """
+[data]
+length = 4
+[model]
+from = "mine"
+[training]
+steps = 3
+batch_size = 2
+"""
+
+
+def kept(family="decoder", **changes):
+    """Returns what is stored of a model whose tokenizer knows more characters than the text has."""
+    tokenizer = CharTokenizer.from_text(f"{TEXT}\nxyz")
+    V = tokenizer.vocab_size + len(special_ids(family, 0))
+    sizes = {"vocab_size": V, "context_length": 8, "d_model": 8, "n_layers": 1, "n_heads": 2}
+    return StoredModel(ModelConfig(family=family, **sizes | changes), tokenizer, {})
+
+
+@pytest.mark.parametrize(("family", "kind"), [("decoder", NextToken), ("encoder", MaskedToken)])
+def test_a_recipe_with_from_keeps_configuration_and_tokenizer(family, kind):
+    base, recipe = kept(family, dropout=0.1), Recipe.from_toml(FURTHER, ["model.dropout=0.1"])
+    tokenizer, task, config = recipe.made_for(TEXT, base)
+    assert (tokenizer, config) == (base.tokenizer, base.config)
+    assert (type(task), task.length) == (kind, 4)
+    assert tokenizer.decode(task.ids) == TEXT[: len(task.ids)]
+    assert Recipe.from_toml(recipe.to_toml()) == recipe
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "text", "said"),
+    [
+        (
+            kept(),
+            [],
+            f"{TEXT}\nxy2",
+            "'2' \\(line 2, character 3 of the text\\) is not one of the 20 characters",
+        ),
+        (kept(), ["model.d_ff=9"], TEXT, "model.d_ff=9, but mine has 32: a run keeps"),
+        (kept(), ["data.length=9"], TEXT, "data.length=9 must be at most context_length=8 of mine"),
+        (kept(vocab_size=18), [], TEXT, "the tokenizer has 20 ids, .* but vocab_size=18"),
+        (kept("encoder", vocab_size=20), [], TEXT, r"need 1 more of their own \(mask\), but vocab_size=20"),
+        (kept()._replace(tokenizer=None), [], TEXT, "from='mine': it has no tokenizer"),
+        (None, [], TEXT, "from='mine', and base is missing"),
+    ],
+)
+def test_what_does_not_fit_the_model_to_begin_with_is_said(base, changes, text, said):
+    with pytest.raises(ValueError, match=said):
+        Recipe.from_toml(FURTHER, changes).made_for(text, base)

@@ -106,3 +106,41 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path):
         match="is from another run: it learned from different data, or from different batches of it",
     ):
         Trainer(model(), other, config(), tmp_path, resume=True)
+
+
+def test_more_steps_are_those_of_a_longer_run(tmp_path, capsys):
+    """Without decay, a run that ended and was given more steps is bit for bit the longer one."""
+    settings = RUN | {"steps": 12, "decay": "none"}
+    whole, folder = tmp_path / "whole", tmp_path / "run"
+    trainer(folder=whole, **settings).run()
+    trainer(folder=folder, **settings | {"steps": 7}).run()
+    trainer(folder=folder, resume=True, **settings, options={"progress": True}).run()
+    assert (latest(folder) / MODEL).read_bytes() == (latest(whole) / MODEL).read_bytes()
+    assert (
+        "12 steps instead of 7: from step 8 on, learning rates follow the schedule of 12 steps, so the next one is "
+        "0.01 and not 0.01"
+    ) in capsys.readouterr().out
+
+
+def test_a_rate_that_had_fallen_to_zero_rises_again(tmp_path):
+    trainer(folder=tmp_path, steps=6).run()
+    records = trainer(folder=tmp_path, resume=True, steps=10).run()
+    rates = [record["learning_rate"] for record in records]
+    assert rates[5] == pytest.approx(0.01 * (1 - 3 / 4))
+    assert rates[6] == pytest.approx(0.01 * (1 - 4 / 8))
+
+
+@pytest.mark.parametrize("steps", [3, 6])
+def test_fewer_steps_than_were_done_are_refused(tmp_path, steps):
+    trainer(folder=tmp_path, steps=6).run()
+    made = trainer(folder=tmp_path, resume=True, steps=9, options={"callback": _stop})
+    made.run()  # interrupted after step 7
+    with pytest.raises(
+        ValueError, match=f"steps={steps} must be above 7, the number of steps that the run in"
+    ):
+        trainer(folder=tmp_path, resume=True, steps=steps)
+    assert trainer(folder=tmp_path, resume=True, steps=8).run()[-1]["step"] == 8
+
+
+def _stop(record):
+    signal.raise_signal(signal.SIGINT)

@@ -7,6 +7,9 @@
 
 The fields of [model] are those of `ModelConfig`, except the two sizes that follow from the data, and those of
 [training] are those of `TrainingConfig`. An encoder–decoder learns from pairs: `pairs = "dates"` in [data].
+
+Instead of the fields of a new model, [model] may name a model to begin with, `from = "shakespeare"`. The run then
+keeps its weights, its configuration and its tokenizer.
 """
 
 import json
@@ -33,6 +36,10 @@ __dir__ = __all__.copy
 NAMES = ("modern", "baseline", "portable", "shakespeare", "words", "masked", "dates")
 """The book's recipes: two to compare, one whose model transformers opens, and one for each model of the book."""
 
+FURTHER = "further"
+"""The recipe for training a model further; it describes no model of its own."""
+
+FROM = "from"  # in [model]: what `pretrained.load` opens
 TOKENIZERS = ("characters", "bytepairs")
 FROM_THE_DATA = ("vocab_size", "context_length")
 PAIRS = {"dates": date_pairs}
@@ -62,7 +69,7 @@ class DataConfig:
     Attributes:
         text: The path of a text file. None: the book's Shakespeare.
         pairs: "dates" generates pairs of texts, for an encoder–decoder. None: a text.
-        tokenizer: "characters" or "bytepairs".
+        tokenizer: "characters" or "bytepairs". None: that of the model which the run begins with.
         vocab_size: The size of the vocabulary, for byte pairs only. None: it follows from the characters.
         length: The length of a window and of the model's context.
         validation: The fraction of the text, at its end, that is held out for making choices.
@@ -76,7 +83,7 @@ class DataConfig:
 
     text: str | None = None
     pairs: str | None = None
-    tokenizer: str = "characters"
+    tokenizer: str | None = "characters"
     vocab_size: int | None = None
     length: int = 64
     validation: float = 0.1
@@ -87,11 +94,12 @@ class DataConfig:
             checks.instance("text", self.text, str)
             if not self.text:
                 raise ValueError("text='' is empty: name a text file, or leave it out")
-        checks.one_of("tokenizer", self.tokenizer, TOKENIZERS)
+        if self.tokenizer is not None:
+            checks.one_of("tokenizer", self.tokenizer, TOKENIZERS)
         if self.pairs is not None:
             checks.one_of("pairs", self.pairs, PAIRS)
-            for name, plain in (("text", None), ("tokenizer", "characters")):
-                if getattr(self, name) != plain:
+            for name, plain in (("text", (None,)), ("tokenizer", ("characters", None))):
+                if getattr(self, name) not in plain:
                     raise ValueError(
                         f"{name}={getattr(self, name)!r} does not go with pairs={self.pairs!r}, which are "
                         "generated and consist of characters"
@@ -114,7 +122,7 @@ class Recipe:
 
     Attributes:
         data: How a text becomes the input of a model.
-        model: Fields of `ModelConfig`.
+        model: Fields of `ModelConfig`; or "from", and any others then agree with that model's.
         training: How the model is trained.
     """
 
@@ -150,8 +158,13 @@ class Recipe:
         checks.fields("[data]", [*data, *unset["data"]], [f.name for f in fields(DataConfig)])
         known = [f for f in fields(ModelConfig) if f.name not in FROM_THE_DATA]
         required = [f.name for f in known if f.default is MISSING]
-        checks.fields("[model]", [*model, *unset["model"]], [f.name for f in known])
-        checks.fields("[model]", model, [f.name for f in known], required)
+        if FROM in model:
+            checks.instance(FROM, model[FROM], str)
+            data.setdefault("tokenizer", None)
+            required = []
+        names = [FROM, *(f.name for f in known)]
+        checks.fields("[model]", [*model, *unset["model"]], names)
+        checks.fields("[model]", model, names, required)
         checks.fields("[training]", unset["training"], [f.name for f in fields(TrainingConfig)])
         return cls(data=DataConfig(**data), model=model, training=TrainingConfig.from_fields(training))
 
@@ -182,7 +195,7 @@ class Recipe:
         return replace(self, data=replace(self.data, text=os.path.abspath(self.data.text)))
 
     def made_for(
-        self, text: str
+        self, text: str, base: Any = None
     ) -> tuple[CharTokenizer | BytePairTokenizer, NextToken | MaskedToken | Pairs, ModelConfig]:
         """Returns the tokenizer of a text, the task of learning it, and the configuration of a suitable model.
 
@@ -190,11 +203,21 @@ class Recipe:
         an encoder–decoder one text of a pair from the other. Pairs are generated, and `text` is then ignored.
         Ids that stand for no text are those of `special_ids`.
 
+        A recipe with `from` needs `base`, what `pretrained.load` or `pretrained.stored` opened: its tokenizer and its
+        configuration are kept, and windows may be shorter than its context.
+
         Raises:
-            ValueError: an encoder–decoder has no pairs, or another family has them; the text is too short; or
-                the configuration breaks a rule.
+            ValueError: an encoder–decoder has no pairs, or another family has them; the text is too short; the
+                configuration breaks a rule; or what the recipe says of model or tokenizer is not what `base` has,
+                or its tokenizer lacks a character of the text.
         """
-        family = self.model.get("family", "decoder")
+        if (FROM in self.model) != (base is not None):
+            raise ValueError(
+                "base is for a recipe whose [model] has from, and such a recipe needs it: "
+                f"from={self.model.get(FROM)!r}, and base is {'missing' if base is None else 'given'}"
+            )
+        own = None if base is None else self._kept_of(base)
+        family = self.model.get("family", "decoder") if base is None else base.config.family
         if family == "encoder-decoder" and self.data.pairs is None:
             raise ValueError(
                 'family="encoder-decoder" learns from pairs of texts, but there is only one text'
@@ -209,7 +232,10 @@ class Recipe:
                 f"the text consists of {text[0]!r} alone, so there is nothing to predict: it needs two different "
                 "characters"
             )
-        if self.data.tokenizer == "characters":
+        if own is not None:
+            tokenizer = own
+            _check_known(text, tokenizer)
+        elif self.data.tokenizer == "characters":
             tokenizer = CharTokenizer.from_text(text)
         else:
             assert self.data.vocab_size is not None  # DataConfig has checked this
@@ -217,7 +243,13 @@ class Recipe:
         V = tokenizer.vocab_size
         special = special_ids(family, V)
         sizes: dict[str, Any] = {"vocab_size": V + len(special), "context_length": self.data.length}
-        config = ModelConfig(**{**self.model, **sizes})
+        config = ModelConfig(**{**self.model, **sizes}) if base is None else base.config
+        if V + len(special) > config.vocab_size:
+            raise ValueError(
+                f"the tokenizer has {V} ids, and {config.family} models need {len(special)} more of their own "
+                f"({', '.join(special)}), but vocab_size={config.vocab_size}: {self.model[FROM]} was trained "
+                "otherwise, so `train` cannot train it further"
+            )
 
         seen = (self.training.batch_size, self.training.seed)
         held_out = {"validation": self.data.validation, "test": self.data.test}
@@ -233,6 +265,52 @@ class Recipe:
         if family == "encoder":
             return tokenizer, MaskedToken(*given, mask_id=special["mask"], **held_out), config
         return tokenizer, NextToken(*given, **held_out), config
+
+    def _kept_of(self, base: Any) -> CharTokenizer | BytePairTokenizer:
+        """Returns the tokenizer of the model that training begins with, if the recipe asks for nothing else."""
+        name, config, tokenizer = self.model[FROM], base.config, base.tokenizer
+        if tokenizer is None:
+            raise ValueError(f"from={name!r}: it has no tokenizer, so a text cannot become its ids")
+        if not isinstance(
+            tokenizer, CharTokenizer | BytePairTokenizer
+        ):  # the library's, from a folder of the hub
+            try:
+                tokenizer = BytePairTokenizer.from_json(tokenizer.to_str())
+            except ValueError as error:
+                raise ValueError(
+                    f"from={name!r}: checkpoints keep characters and byte pairs as GPT-2's, and its tokenizer is "
+                    f"of another kind: {error}"
+                ) from None
+        has = {f"model.{field}": getattr(config, field) for field in self.model if field != FROM}
+        asked = {f"model.{field}": value for field, value in self.model.items() if field != FROM}
+        if self.data.tokenizer is not None:
+            pairs = isinstance(tokenizer, BytePairTokenizer)
+            has |= {"data.tokenizer": TOKENIZERS[pairs]}
+            has |= {"data.vocab_size": tokenizer.vocab_size if pairs else None}
+            asked |= {"data.tokenizer": self.data.tokenizer, "data.vocab_size": self.data.vocab_size}
+        for field, value in asked.items():
+            if value != has[field]:
+                raise ValueError(
+                    f"{field}={value!r}, but {name} has {has[field]!r}: a run keeps the configuration and the "
+                    "tokenizer of the model that it begins with, so leave this out"
+                )
+        if self.data.length > config.context_length:
+            raise ValueError(
+                f"data.length={self.data.length} must be at most context_length={config.context_length} of {name}"
+            )
+        return tokenizer
+
+
+def _check_known(text: str, tokenizer: CharTokenizer | BytePairTokenizer) -> None:
+    """Checks that a tokenizer of characters knows all those of a text."""
+    if isinstance(tokenizer, BytePairTokenizer) or not (unknown := set(text) - set(tokenizer.characters)):
+        return
+    first = next(i for i, character in enumerate(text) if character in unknown)
+    line, column = text.count("\n", 0, first) + 1, first - text.rfind("\n", 0, first)
+    raise ValueError(
+        f"{text[first]!r} (line {line}, character {column} of the text) is not one of the {tokenizer.vocab_size} "
+        f"characters that the model knows; of all characters of the text, it lacks {len(unknown)}: replace them"
+    )
 
 
 def doubts(config: ModelConfig) -> list[str]:
@@ -283,7 +361,7 @@ def toml_of(name: str) -> str:
     Raises:
         ValueError: there is no such recipe.
     """
-    checks.one_of("name", name, NAMES)
+    checks.one_of("name", name, (*NAMES, FURTHER))
     return (resources.files("glassformer") / "assets" / "recipes" / f"{name}.toml").read_text(
         encoding="utf-8"
     )

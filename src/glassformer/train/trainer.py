@@ -50,10 +50,12 @@ class Trainer:
 
     With a `folder`, checkpoints and the log, `log.jsonl`, are kept there. With `resume`, the run in that folder
     continues where it stopped: on the same machine, every weight, average and loss is then bit for bit what it would
-    have been without the interruption.
+    have been without the interruption. It may be given another number of `steps`, above those done: the rest then
+    follows the schedule of the new number, which `run` says, so a run that has ended can be trained further.
 
     If the task keeps a part for the test, the last record has `test_loss`: that of the averaged weights, if
-    there is an average. No earlier record has it, so that no choice can depend on it.
+    there is an average. No earlier record has it, so that no choice can depend on it; but if a run that had ended
+    is given more steps, its former last record keeps it.
 
     With `progress`, a bar shows the progress. A line names the device that "auto" has chosen, and after the first
     steps another one estimates the remaining time.
@@ -145,7 +147,7 @@ class Trainer:
             stop_on_signals() as stop,
             ExitStack() as ended,
         ):
-            self._prepare()
+            before = self._prepare()
             begun, chosen = self.step, choice_of(config.device, self.device)
             # An argument to tqdm overrides the environment, so we only ever pass one that hides the bar.
             hidden: dict[str, Any] = {} if self.progress and self._is_first else {"disable": True}
@@ -154,6 +156,8 @@ class Trainer:
             )
             if chosen and self.step < config.steps and not bar.disable:
                 _write(bar, chosen)
+            if before is not None and before != config.steps and self.progress and self._is_first:
+                _write(bar, self._rescheduled(before))
             while self.step < config.steps and not self.was_interrupted:
                 record = self._train_step()
                 if is_due(config.evaluate_every, self.step, config.steps):
@@ -236,8 +240,11 @@ class Trainer:
 
     # Preparation
 
-    def _prepare(self) -> None:
-        """Moves the model to its device and sets everything to the state of the checkpoint or of the start."""
+    def _prepare(self) -> int | None:
+        """Moves the model to its device and sets everything to the state of the checkpoint or of the start.
+
+        Returns the number of steps that the run of the checkpoint was planned for; None if there is no checkpoint.
+        """
         self.model.to(self.device).train()
         checkpoint, self._checkpoint = self._checkpoint, None
         # Done in `run` and not before, because an optimizer would not follow weights that move to a GPU
@@ -261,6 +268,7 @@ class Trainer:
             )
         if self.config.compile:
             self._forward = torch.compile(self._parallel)
+        return None if checkpoint is None else checkpoint.training["steps"]
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -413,9 +421,15 @@ class Trainer:
             for f in fields(mine)
             if getattr(its, f.name) != getattr(mine, f.name)
         ]
-        other += TrainingConfig.from_fields(checkpoint.training).differences(self.config)
+        written, steps = TrainingConfig.from_fields(checkpoint.training), self.config.steps
+        other += written.replace(steps=steps).differences(self.config)
         if other:
             raise ValueError(f"{folder} is from another run: {'; '.join(other)}")
+        if steps != written.steps and steps <= checkpoint.step:
+            raise ValueError(
+                f"steps={steps} must be above {checkpoint.step}, the number of steps that the run in {folder.parent} "
+                "has done"
+            )
         if self.tokenizer is not None and checkpoint.tokenizer not in (None, self.tokenizer.to_json()):
             raise ValueError(f"{folder} is from another run: its tokenizer differs, so its text did too")
         if checkpoint.task not in (None, self._checksum()):
@@ -437,6 +451,19 @@ class Trainer:
                 for name, weight in self.model.named_parameters()
             }
         self.step, self.tokens = checkpoint.step, checkpoint.tokens
+
+    def _rescheduled(self, before: int) -> str:
+        """Returns what another number of steps does to the learning rates."""
+        config = self.config
+        rates = (
+            config.learning_rate * rate_share(config.replace(steps=n), self.step)
+            for n in (before, config.steps)
+        )
+        old, new = (f"{rate:.3g}" for rate in rates)
+        return (
+            f"{config.steps:,} steps instead of {before:,}: from step {self.step + 1:,} on, learning rates follow the "
+            f"schedule of {config.steps:,} steps, so the next one is {new} and not {old}"
+        )
 
     def _how_to_go_on(self) -> str:
         if self.folder is None:
