@@ -542,6 +542,29 @@ def test_evaluate_measures_what_a_run_was_not_trained_on(tmp_path, test, part):
         assert float(found[1]) == pytest.approx(loss / math.log(2), abs=3e-4)
 
 
+def test_a_tiny_text_can_be_overfitted_on_purpose(tmp_path):
+    text = tmp_path / "tiny.txt"
+    text.write_text("How vexingly quick daft zebras jump!", encoding="utf-8")
+    nothing_held_out = sets("data.validation=0", "data.test=0", "training.warmup=0")
+    output, status = train(
+        tmp_path / "run", "--text", text, "--steps", 60, "--learning-rate", 0.05, *nothing_held_out
+    )
+    assert status == 0
+    found = re.search(
+        r"^no validation loss, because data.validation=0 .*; the last step's loss is (.*)$", output, re.M
+    )
+    assert float(found[1]) < 1.5  # the frequencies of its letters alone give 3.1
+    output, status = run("evaluate", tmp_path / "run")
+    assert (status, "was trained on all of its text: name another one with --text" in words(output)) == (
+        2,
+        True,
+    )
+    output, status = train(
+        tmp_path / "tested", "--text", text, "--steps", 1, *sets("data.validation=0", "data.test=0.1")
+    )
+    assert (status, bool(re.search(r"test loss \d", output))) == (0, True)
+
+
 def test_evaluate_measures_a_text_and_names_what_is_wrong_with_it(tmp_path, folder):
     text = tmp_path / "mine.txt"
     text.write_text("to be or not to be", encoding="utf-8")
@@ -790,7 +813,10 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
     one_letter = tmp_path / "one-letter.txt"
     one_letter.write_text("a" * 2000, encoding="utf-8")
     for options, said in (
-        (["--text", path], "has 9 characters"),
+        (
+            ["--text", path],
+            "validation=0.05 with test=0.05 leaves a part of the 9 ids empty",
+        ),
         (
             ["--recipe", "classic"],
             "Error: --recipe classic is neither a file nor one of the book's recipes, modern, baseline",

@@ -401,7 +401,7 @@ def evaluate(
     for name, number in (("--length", length), ("--stride", stride)):
         if number is not None:
             checks.whole(name, number)
-    content = None if text is None else texts.read_text(text, at_least=1)
+    content = None if text is None else texts.read_text(text)
     opened = pretrained.load(model, room=room.value, ignore=ignore or ())
     with errors_about(f"{model}:"):
         evaluation.check_family(opened.config.family)
@@ -456,6 +456,8 @@ def _held_out(opened: "Pretrained", model: str) -> tuple[str, str]:
     else:
         raise ValueError(f"{model} does not say which text it was not trained on: name one with --text")
     content = texts.corpus() if data.text is None else texts.read_text(data.text)
+    if not data.validation and not data.test:
+        raise ValueError(f"{model} was trained on all of its text: name another one with --text")
     parts = texts.split_in_three(np.array(opened.encode(content)), data.validation, data.test)
     name = "test" if len(parts[2]) else "validation"
     share = data.test or data.validation
@@ -599,12 +601,18 @@ def train(
         _give_up_printing()  # if the terminal was closed, the status is still the signal's
         raise typer.Exit(128 + trainer.stopped_by)
     if is_first and not trainer.was_interrupted:
-        validated = [record for record in records if "validation_loss" in record]
+        validated = [record for record in records if record.keys() & {"validation_loss", "test_loss"}]
         last = validated[-1] if validated else {}
         found = {name: loss for name, loss in last.items() if name.startswith(("validation", "test"))}
-        _show(", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in found.items()))
+        if records and not found:
+            last_loss = f"the last step's loss is {records[-1]['loss']:.4f}"
+            _show(
+                f"no validation loss, because data.validation=0 and data.test=0 hold nothing out; {last_loss}"
+            )
+        else:
+            _show(", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in found.items()))
         knows_nothing = math.log(task.vocab_size)
-        if last and not last["validation_loss"] < knows_nothing:
+        if "validation_loss" in last and not last["validation_loss"] < knows_nothing:
             typer.echo(
                 f"warning: the model has learned nothing: equal probabilities for all {task.vocab_size} tokens give a "
                 f"loss of {knows_nothing:.4f}; more steps or a smaller --learning-rate may help",

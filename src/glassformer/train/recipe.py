@@ -66,7 +66,7 @@ class DataConfig:
     tokenizer: str = "characters"
     vocab_size: int | None = None  # only for byte pairs; characters determine their own number
     length: int = 64  # length of a window and of the model's context
-    validation: float = 0.1  # fraction of the text, at its end, for making choices
+    validation: float = 0.1  # fraction of the text, at its end, for making choices; 0 for none
     test: float = 0.0  # fraction after that, at the very end, evaluated once when the run is done
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class DataConfig:
                 "their vocabulary, and for characters it follows from the text"
             )
         checks.whole("length", self.length)
-        checks.positive("validation", self.validation)
+        checks.not_negative("validation", self.validation)
         checks.not_negative("test", self.test)
 
 
