@@ -408,6 +408,7 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     few = corpus()[:20_000]
     monkeypatch.setattr("glassformer.text.corpus", lambda: few)
     (tmp_path / "mine.txt").write_text("to be, or not to be:\n" * 60, encoding="utf-8")
+    (tmp_path / "mine.tsv").write_text("to be\tor not\n" * 60, encoding="utf-8")
     found = [
         command
         for path in ("README.md", "src/glassformer/train/README.md", "book/models.md")
@@ -608,6 +609,30 @@ def test_what_learned_from_pairs_answers(tmp_path, monkeypatch):
     [(output, status)] = outputs
     assert status == 0
     assert prompt[1] not in output
+
+
+def test_train_learns_from_the_readers_own_pairs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("own.tsv").write_text("ab\tBA\nabc\tCBA\n" * 20, encoding="utf-8")
+    pairs = sets("model.family=encoder-decoder", "data.pairs=own.tsv", "training.sample_every=0")
+    output, status = train("run", "--steps", 1, *pairs)
+    assert (status, "validation loss" in output) == (0, True), output
+    monkeypatch.chdir("run")
+    assert train(".", "--steps", 1, "--resume")[1] == 0  # from another folder
+    output, status = run("generate", ".", "--prompt", "cab", "--n-new", 3)
+    assert status == 0, output
+    output, status = train("other", *sets("model.family=encoder-decoder", "data.pairs=no.tsv"))
+    assert (status, "no.tsv is missing" in words(output)) == (2, True)
+
+
+def test_train_learns_from_a_folder_of_texts(tmp_path):
+    (tmp_path / "texts").mkdir()
+    for name, letters in (("a", "to be or not to be. "), ("b", "that is the question? ")):
+        (tmp_path / "texts" / f"{name}.txt").write_text(letters * 20, encoding="utf-8")
+    assert train(tmp_path / "run", "--text", tmp_path / "texts", "--steps", 1)[1] == 0
+    assert set("?.\n") < set(json.loads(checkpoints.load(tmp_path / "run").tokenizer)["characters"])
+    output, status = train(tmp_path / "other", "--text", tmp_path / "run")
+    assert (status, "is a folder without a file that ends in .txt" in words(output)) == (2, True)
 
 
 def test_train_goes_on_only_if_asked(tmp_path, story):

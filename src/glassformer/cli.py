@@ -25,6 +25,7 @@ from glassformer.parameters import LETTERS
 from glassformer.progress import on_terminal
 from glassformer.published import published
 from glassformer.trace import trace as looking_inside
+from glassformer.train.own_files import content_of
 from glassformer.train.recipe import NAMES as RECIPES
 from glassformer.train.recipe import Recipe, doubts, toml_of, toml_value
 from glassformer.untrusted_files import BYTES, errors_about, no_address, text_in
@@ -455,7 +456,7 @@ def _held_out(opened: "Pretrained", model: str) -> tuple[str, str]:
             data = Recipe.from_toml(_recipe(kept)).data
     else:
         raise ValueError(f"{model} does not say which text it was not trained on: name one with --text")
-    content = texts.corpus() if data.text is None else texts.read_text(data.text)
+    content = content_of(data.text)
     if not data.validation and not data.test:
         raise ValueError(f"{model} was trained on all of its text: name another one with --text")
     parts = texts.split_in_three(np.array(opened.encode(content)), data.validation, data.test)
@@ -480,7 +481,7 @@ def train(
         typer.Option(
             metavar="PATH",
             callback=_here,
-            help="A text file in UTF-8; without it, the book's Shakespeare.",
+            help="A text file in UTF-8, or a folder with .txt files; without it, the book's Shakespeare.",
         ),
     ] = None,
     recipe: Annotated[
@@ -530,7 +531,6 @@ def train(
     A run that a signal has stopped ends with status 128 plus its number, as in a shell: 130 after Ctrl-C.
     """
     from glassformer import checkpoints, shipped
-    from glassformer import text as texts
 
     flags = {
         "steps": steps,
@@ -564,8 +564,7 @@ def train(
     written = _recipe(source)
     with contextlib.nullcontext() if source in RECIPES else errors_about(f"{source}:"):
         chosen = Recipe.from_toml(written, changes).with_whole_path()
-    file = chosen.data.text
-    content = texts.corpus() if file is None else texts.read_text(file)
+    content = content_of(chosen.data.text)
     tokenizer, task, config = chosen.made_for(content)
 
     # PyTorch takes seconds to import, so every flag and file has been read by now.

@@ -125,7 +125,7 @@ def test_byte_pairs():
         (SMALL, ["data.tokenizer=words"], "tokenizer='words' is not one of 'characters', 'bytepairs'"),
         (SMALL, ["data.tokenizer=bytepairs"], "byte pairs need the size of their vocabulary"),
         (SMALL, ["data.vocab_size=300"], "for characters it follows from the text"),
-        (SMALL, ["data.pairs=numbers"], "pairs='numbers' is not one of 'dates'"),
+        (SMALL, ["data.pairs=numbers"], "pairs='numbers' is not one of 'dates', 'a file that ends in .tsv'"),
         (
             SMALL,
             ["data.pairs=dates", "data.text=mine.txt"],

@@ -6,7 +6,8 @@
                                 n_heads = 4                 learning_rate = 1e-3
 
 The fields of [model] are those of `ModelConfig`, except the two sizes that follow from the data, and those of
-[training] are those of `TrainingConfig`. An encoder–decoder learns from pairs: `pairs = "dates"` in [data].
+[training] are those of `TrainingConfig`. An encoder–decoder learns from pairs: `pairs = "dates"` in [data], or the
+name of a file with pairs, one per line, in TSV or JSONL (`own_files`).
 """
 
 import json
@@ -21,10 +22,11 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.dates import date_pairs
+from glassformer.dates import DatePair, date_pairs
 from glassformer.tasks import MaskedToken, NextToken, Pairs
 from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.train.config import TrainingConfig
+from glassformer.train.own_files import PAIR_FILES, TextPair, read_pairs
 from glassformer.untrusted_files import no_address, toml_tables
 
 NAMES = ("modern", "baseline", "shakespeare", "words", "masked", "dates")
@@ -57,12 +59,12 @@ class DataConfig:
 
     Raises:
         ValueError: a field is out of range; `vocab_size` is given without byte pairs or missing with them; or
-            `pairs` is combined with a text or with byte pairs.
+            `pairs` is combined with a text or with byte pairs, or is neither a name nor a file of pairs.
         TypeError: a field holds the wrong kind of thing.
     """
 
-    text: str | None = None  # a file; if None, the book's Shakespeare
-    pairs: str | None = None  # "dates": generated pairs of texts instead of a text
+    text: str | list[str] | None = None  # a file, a folder, or several; if None, the book's Shakespeare
+    pairs: str | None = None  # "dates", generated pairs of texts instead of a text; or a .tsv or .jsonl file
     tokenizer: str = "characters"
     vocab_size: int | None = None  # only for byte pairs; characters determine their own number
     length: int = 64  # length of a window and of the model's context
@@ -71,17 +73,22 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         if self.text is not None:
-            checks.instance("text", self.text, str)
-            if not self.text:
-                raise ValueError("text='' is empty: name a text file, or leave it out")
+            several = isinstance(self.text, list)
+            for i, name in enumerate(self.text if several else [self.text]):
+                checks.instance(f"text[{i}]" if several else "text", name, str)
+            if not self.text or (several and "" in self.text):
+                raise ValueError(f"text={self.text!r} is empty: name a text file, or leave it out")
         checks.one_of("tokenizer", self.tokenizer, TOKENIZERS)
         if self.pairs is not None:
-            checks.one_of("pairs", self.pairs, PAIRS)
+            if not (isinstance(self.pairs, str) and os.path.splitext(self.pairs)[1] in PAIR_FILES):
+                checks.one_of(
+                    "pairs", self.pairs, [*PAIRS, *(f"a file that ends in {end}" for end in PAIR_FILES)]
+                )
             for name, plain in (("text", None), ("tokenizer", "characters")):
                 if getattr(self, name) != plain:
                     raise ValueError(
-                        f"{name}={getattr(self, name)!r} does not go with pairs={self.pairs!r}, which are "
-                        "generated and consist of characters"
+                        f"{name}={getattr(self, name)!r} does not go with pairs={self.pairs!r}, which are read "
+                        "instead of a text and consist of characters"
                     )
         if (self.vocab_size is not None) != (self.tokenizer == "bytepairs"):
             raise ValueError(
@@ -148,11 +155,18 @@ class Recipe:
         return "\n".join(lines)
 
     def with_whole_path(self) -> "Recipe":
-        """Returns the same recipe with the absolute path of its text, so that it works from every folder."""
-        if self.data.text is None:
-            return self
-        no_address(self.data.text)
-        return replace(self, data=replace(self.data, text=os.path.abspath(self.data.text)))
+        """Returns the same recipe with the absolute paths of its files, so that it works from every folder."""
+        text, pairs = self.data.text, self.data.pairs
+        for name in [text] if isinstance(text, str) else text or []:
+            no_address(name)
+        if isinstance(text, list):
+            text = [os.path.abspath(name) for name in text]
+        elif text is not None:
+            text = os.path.abspath(text)
+        if pairs is not None and pairs not in PAIRS:
+            no_address(pairs)
+            pairs = os.path.abspath(pairs)
+        return replace(self, data=replace(self.data, text=text, pairs=pairs))
 
     def made_for(
         self, text: str
@@ -160,12 +174,13 @@ class Recipe:
         """Returns the tokenizer of a text, the task of learning it, and the configuration of a suitable model.
 
         A decoder learns which token comes next, an encoder which tokens were hidden at chosen positions, and
-        an encoder–decoder one text of a pair from the other. Pairs are generated, and `text` is then ignored.
+        an encoder–decoder one text of a pair from the other. If there are pairs, `text` is ignored.
         Ids that stand for no text are those of `special_ids`.
 
         Raises:
-            ValueError: an encoder–decoder has no pairs, or another family has them; the text is too short; or
-                the configuration breaks a rule.
+            FileNotFoundError: there is no such file of pairs.
+            ValueError: an encoder–decoder has no pairs, or another family has them; the text is too short; a pair is
+                too long or is none, and the message names its line; or the configuration breaks a rule.
         """
         family = self.model.get("family", "decoder")
         if family == "encoder-decoder" and self.data.pairs is None:
@@ -174,7 +189,7 @@ class Recipe:
             )
         if family != "encoder-decoder" and self.data.pairs is not None:
             raise ValueError(f'pairs={self.data.pairs!r} needs family="encoder-decoder", not {family!r}')
-        pairs = [] if self.data.pairs is None else PAIRS[self.data.pairs]()
+        pairs = [] if self.data.pairs is None else self._pairs(self.data.pairs)
         texts = [*(pair.source for pair in pairs), *(pair.target for pair in pairs)]
         text = "".join(texts) or text
         if text and text == text[0] * len(text):
@@ -206,6 +221,19 @@ class Recipe:
         if family == "encoder":
             return tokenizer, MaskedToken(*given, mask_id=special["mask"], **held_out), config
         return tokenizer, NextToken(*given, **held_out), config
+
+    def _pairs(self, name: str) -> Sequence[DatePair | TextPair]:
+        """Returns the pairs of that name or in that file, each of which fits into the context."""
+        if name in PAIRS:
+            return PAIRS[name]()
+        pairs = read_pairs(name)
+        for i, (source, target) in enumerate(pairs, start=1):
+            needed = max(len(source), len(target) + 1)  # the decoder also reads its start
+            if needed > self.data.length:
+                raise ValueError(
+                    f"{name}, line {i} needs length={needed}, but length={self.data.length} in [data]"
+                )
+        return pairs
 
 
 def doubts(config: ModelConfig) -> list[str]:
