@@ -411,6 +411,7 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     few = corpus()[:20_000]
     monkeypatch.setattr("glassformer.text.corpus", lambda: few)
     (tmp_path / "mine.txt").write_text("to be, or not to be:\n" * 60, encoding="utf-8")
+    (tmp_path / "mine.tsv").write_text("to be\tor not\n" * 60, encoding="utf-8")
     found = [
         command
         for path in ("README.md", "src/glassformer/train/README.md", "book/models.md")
@@ -558,6 +559,29 @@ def test_evaluate_measures_what_a_run_was_not_trained_on(tmp_path, test, part):
         assert float(found[1]) == pytest.approx(loss / math.log(2), abs=3e-4)
 
 
+def test_a_tiny_text_can_be_overfitted_on_purpose(tmp_path):
+    text = tmp_path / "tiny.txt"
+    text.write_text("How vexingly quick daft zebras jump!", encoding="utf-8")
+    nothing_held_out = sets("data.validation=0", "data.test=0", "training.warmup=0")
+    output, status = train(
+        tmp_path / "run", "--text", text, "--steps", 60, "--learning-rate", 0.05, *nothing_held_out
+    )
+    assert status == 0
+    found = re.search(
+        r"^no validation loss, because data.validation=0 .*; the last step's loss is (.*)$", output, re.M
+    )
+    assert float(found[1]) < 1.5  # the frequencies of its letters alone give 3.1
+    output, status = run("evaluate", tmp_path / "run")
+    assert (status, "was trained on all of its text: name another one with --text" in words(output)) == (
+        2,
+        True,
+    )
+    output, status = train(
+        tmp_path / "tested", "--text", text, "--steps", 1, *sets("data.validation=0", "data.test=0.1")
+    )
+    assert (status, bool(re.search(r"test loss \d", output))) == (0, True)
+
+
 def test_evaluate_measures_a_text_and_names_what_is_wrong_with_it(tmp_path, folder):
     text = tmp_path / "mine.txt"
     text.write_text("to be or not to be", encoding="utf-8")
@@ -601,6 +625,30 @@ def test_what_learned_from_pairs_answers(tmp_path, monkeypatch):
     [(output, status)] = outputs
     assert status == 0
     assert prompt[1] not in output
+
+
+def test_train_learns_from_the_readers_own_pairs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("own.tsv").write_text("ab\tBA\nabc\tCBA\n" * 20, encoding="utf-8")
+    pairs = sets("model.family=encoder-decoder", "data.pairs=own.tsv", "training.sample_every=0")
+    output, status = train("run", "--steps", 1, *pairs)
+    assert (status, "validation loss" in output) == (0, True), output
+    monkeypatch.chdir("run")
+    assert train(".", "--steps", 1, "--resume")[1] == 0  # from another folder
+    output, status = run("generate", ".", "--prompt", "cab", "--n-new", 3)
+    assert status == 0, output
+    output, status = train("other", *sets("model.family=encoder-decoder", "data.pairs=no.tsv"))
+    assert (status, "no.tsv is missing" in words(output)) == (2, True)
+
+
+def test_train_learns_from_a_folder_of_texts(tmp_path):
+    (tmp_path / "texts").mkdir()
+    for name, letters in (("a", "to be or not to be. "), ("b", "that is the question? ")):
+        (tmp_path / "texts" / f"{name}.txt").write_text(letters * 20, encoding="utf-8")
+    assert train(tmp_path / "run", "--text", tmp_path / "texts", "--steps", 1)[1] == 0
+    assert set("?.\n") < set(json.loads(checkpoints.load(tmp_path / "run").tokenizer)["characters"])
+    output, status = train(tmp_path / "other", "--text", tmp_path / "run")
+    assert (status, "is a folder without a file that ends in .txt" in words(output)) == (2, True)
 
 
 def test_train_goes_on_only_if_asked(tmp_path, story):
@@ -806,7 +854,10 @@ def test_train_refuses_what_it_cannot_use(tmp_path):
     one_letter = tmp_path / "one-letter.txt"
     one_letter.write_text("a" * 2000, encoding="utf-8")
     for options, said in (
-        (["--text", path], "has 9 characters"),
+        (
+            ["--text", path],
+            "validation=0.05 with test=0.05 leaves a part of the 9 ids empty",
+        ),
         (
             ["--recipe", "classic"],
             "Error: --recipe classic is neither a file nor one of the book's recipes, modern, baseline",

@@ -27,6 +27,7 @@ from glassformer.parameters import LETTERS
 from glassformer.progress import on_terminal
 from glassformer.published import published
 from glassformer.trace import trace as looking_inside
+from glassformer.train.own_files import content_of
 from glassformer.train.recipe import FROM, FURTHER, Recipe, doubts, toml_of, toml_value
 from glassformer.train.recipe import NAMES as RECIPES
 from glassformer.untrusted_files import BYTES, errors_about, no_address, text_in
@@ -419,7 +420,7 @@ def evaluate(
     for name, number in (("--length", length), ("--stride", stride)):
         if number is not None:
             checks.whole(name, number)
-    content = None if text is None else texts.read_text(text, at_least=1)
+    content = None if text is None else texts.read_text(text)
     opened = pretrained.load(model, room=room.value, ignore=ignore or ())
     with errors_about(f"{model}:"):
         evaluation.check_family(opened.config.family)
@@ -473,7 +474,9 @@ def _held_out(opened: "Pretrained", model: str) -> tuple[str, str]:
             data = Recipe.from_toml(_recipe(kept)).data
     else:
         raise ValueError(f"{model} does not say which text it was not trained on: name one with --text")
-    content = texts.corpus() if data.text is None else texts.read_text(data.text)
+    content = content_of(data.text)
+    if not data.validation and not data.test:
+        raise ValueError(f"{model} was trained on all of its text: name another one with --text")
     parts = texts.split_in_three(np.array(opened.encode(content)), data.validation, data.test)
     name = "test" if len(parts[2]) else "validation"
     share = data.test or data.validation
@@ -496,7 +499,7 @@ def train(
         typer.Option(
             metavar="PATH",
             callback=_here,
-            help="A text file in UTF-8; without it, the book's Shakespeare.",
+            help="A text file in UTF-8, or a folder with .txt files; without it, the book's Shakespeare.",
         ),
     ] = None,
     recipe: Annotated[
@@ -561,7 +564,6 @@ def train(
     A run that a signal has stopped ends with status 128 plus its number, as in a shell: 130 after Ctrl-C.
     """
     from glassformer import checkpoints, pretrained, shipped
-    from glassformer import text as texts
 
     flags = {
         "steps": steps,
@@ -604,15 +606,14 @@ def train(
     begun = chosen.model.get(FROM)
     if begun is not None:
         chosen = _further(chosen)
-    file = chosen.data.text
-    content = texts.corpus() if file is None else texts.read_text(file)
+    content = content_of(chosen.data.text)
     if begun is None:
         base = None
         tokenizer, task, config = chosen.made_for(content)
     else:
         # A run that has a checkpoint no longer needs the model that it began with.
         base = pretrained.load(begun if checkpoints.latest(folder) is None else folder, room="nn")
-        with errors_about(f"{file or 'the text of the book'}, --from {begun}:"):
+        with errors_about(f"{chosen.data.text or 'the text of the book'}, --from {begun}:"):
             tokenizer, task, config = chosen.made_for(content, base)
 
     # PyTorch takes seconds to import, so every flag and file has been read by now.
@@ -653,12 +654,18 @@ def train(
         _give_up_printing()  # if the terminal was closed, the status is still the signal's
         raise typer.Exit(128 + trainer.stopped_by)
     if is_first and not trainer.was_interrupted:
-        validated = [record for record in records if "validation_loss" in record]
+        validated = [record for record in records if record.keys() & {"validation_loss", "test_loss"}]
         last = validated[-1] if validated else {}
         found = {name: loss for name, loss in last.items() if name.startswith(("validation", "test"))}
-        _show(", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in found.items()))
+        if records and not found:
+            last_loss = f"the last step's loss is {records[-1]['loss']:.4f}"
+            _show(
+                f"no validation loss, because data.validation=0 and data.test=0 hold nothing out; {last_loss}"
+            )
+        else:
+            _show(", ".join(f"{name.replace('_', ' ')} {loss:.4f}" for name, loss in found.items()))
         knows_nothing = math.log(task.vocab_size)
-        if last and not last["validation_loss"] < knows_nothing:
+        if "validation_loss" in last and not last["validation_loss"] < knows_nothing:
             typer.echo(
                 f"warning: the model has learned nothing: equal probabilities for all {task.vocab_size} tokens give a "
                 f"loss of {knows_nothing:.4f}; more steps or a smaller --learning-rate may help",

@@ -108,8 +108,8 @@ class NextToken(_Task):
 
     The text is cut into windows of `length`. Every window is seen once per epoch; each epoch has a new order
     and new cuts. The end of the text is held out: a fraction `validation` for making choices, and after it a
-    fraction `test` for the result that is then reported. A batch is the same whether one process takes all of
-    it or each of `world` processes takes its own rows.
+    fraction `test` for the result that is then reported. Either can be 0, to overfit a small text on purpose. A
+    batch is the same whether one process takes all of it or each of `world` processes takes its own rows.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training", section 3.1.
     Derived in chapters 09 and 10.
@@ -138,10 +138,9 @@ class NextToken(_Task):
         checks.whole("length", length)
         self.ids, self.held_out, self.for_test = split_in_three(ids, validation, test)
         self.length, self.vocab_size = length, _vocab_size("ids", ids)
-        parts = {
-            "to train on": (self.ids, length + self._beyond),
-            "for validation": (self.held_out, 1 + self._beyond),
-        }
+        parts = {"to train on": (self.ids, length + self._beyond)}
+        if validation:
+            parts["for validation"] = (self.held_out, 1 + self._beyond)
         if test:
             parts["for the test"] = (self.for_test, 1 + self._beyond)
         shares = f"validation={validation}" + (f" and test={test}" if test else "")

@@ -44,24 +44,21 @@ def corpus() -> str:
     return (resources.files("glassformer") / "assets" / "tinyshakespeare.txt").read_text(encoding="utf-8")
 
 
-def read_text(path: str | os.PathLike, *, at_least: int = 1000) -> str:
+def read_text(path: str | os.PathLike) -> str:
     """Returns the text of a UTF-8 file. Every line ends with a line feed, whatever the line ends in the file are.
 
     Raises:
         FileNotFoundError: there is no such file.
         IsADirectoryError: it is a folder.
-        ValueError: it is a pipe or a device, or the file is empty, has fewer than `at_least` characters, or is not
-            text in UTF-8. The message names the file and, where there is one, the byte.
+        ValueError: it is a pipe or a device, or the file is empty or is not text in UTF-8. The message names the
+            file and, where there is one, the byte.
     """
     path = Path(path)
     content = bytes_in(path)
     if not content:
         raise ValueError(f"{path} is empty")
     text = decoded(content, path)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if len(text) < at_least:
-        raise ValueError(f"{path} has {len(text)} characters, but at least {at_least} are needed")
-    return text
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 class CharTokenizer:
@@ -351,6 +348,7 @@ def split(
     Raises:
         ValueError: `validation` is not between 0 and 1, or a part would be empty.
     """
+    checks.positive("validation", validation)
     training, last, _ = split_in_three(ids, validation, 0.0)
     return training, last
 
@@ -362,20 +360,19 @@ def split_in_three(
 
     Choices are made on the validation part, while the test part is only for the reported result. The first
     part is the same as in `split`, whatever fraction of the held-out text is for the test; with `test=0`
-    there is no test part. Derived in chapter 10.
+    there is no test part, and with `validation=0` no validation part. Derived in chapter 10.
 
     Raises:
-        ValueError: `validation` is not positive, `test` is negative, or a part that should not be empty would
-        be.
+        ValueError: `validation` or `test` is negative, or a part that should not be empty would be.
     """
     checks.one_axis("ids", ids)
-    checks.positive("validation", validation)
+    checks.not_negative("validation", validation)
     checks.not_negative("test", test)
     share = validation + test
     n_training = int(len(ids) * (1 - share)) if share < 1 else 0
-    n_test = round((len(ids) - n_training) * test / share) if n_training else 0
+    n_test = round((len(ids) - n_training) * test / share) if n_training and test else 0
     n_validation = len(ids) - n_training - n_test
-    if not (n_training and n_validation) or (test > 0 and n_test == 0):
+    if n_training == 0 or (validation > 0 and n_validation == 0) or (test > 0 and n_test == 0):
         given = f"validation={validation}" + (f" with test={test}" if test else "")
         raise ValueError(f"{given} leaves a part of the {len(ids)} ids empty")
     return ids[:n_training], ids[n_training : n_training + n_validation], ids[n_training + n_validation :]

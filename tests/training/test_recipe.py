@@ -139,7 +139,7 @@ def test_byte_pairs():
         (SMALL, ["data.tokenizer=words"], "tokenizer='words' is not one of 'characters', 'bytepairs'"),
         (SMALL, ["data.tokenizer=bytepairs"], "byte pairs need the size of their vocabulary"),
         (SMALL, ["data.vocab_size=300"], "for characters it follows from the text"),
-        (SMALL, ["data.pairs=numbers"], "pairs='numbers' is not one of 'dates'"),
+        (SMALL, ["data.pairs=numbers"], "pairs='numbers' is not one of 'dates', 'a file that ends in .tsv'"),
         (
             SMALL,
             ["data.pairs=dates", "data.text=mine.txt"],
@@ -174,9 +174,9 @@ def test_what_does_not_fit_the_text_is_named(changes, text, message):
         Recipe.from_toml(SMALL, changes).made_for(text)
 
 
-def test_the_share_for_validation_must_leave_something():
-    with pytest.raises(ValueError, match=r"validation=0\.0 must be positive"):
-        DataConfig(validation=0.0)
+def test_the_shares_that_are_held_out_are_not_negative():
+    with pytest.raises(ValueError, match=r"validation=-0\.1 must be zero or more"):
+        DataConfig(validation=-0.1)
     with pytest.raises(ValueError, match=r"test=-0\.1 must be zero or more"):
         DataConfig(test=-0.1)
 

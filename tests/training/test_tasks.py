@@ -139,6 +139,15 @@ def both_parts(made):
     return asked(made.validation()), asked(made.test())
 
 
+@pytest.mark.parametrize("family", ["decoder", "encoder", "encoder-decoder"])
+def test_nothing_has_to_be_held_out(family):
+    whole, tested = task(family, validation=0.0), task(family, validation=0.0, test=0.1)
+    assert both_parts(whole) == ([], [])
+    none, for_test = both_parts(tested)
+    assert (none, len(for_test) > 0) == ([], True)
+    assert whole.steps_per_epoch > tested.steps_per_epoch
+
+
 def test_the_end_is_for_validation_and_the_very_end_for_the_test():
     made = NextToken(PLACES, 16, 3, 0, validation=0.06, test=0.04)
     assert both_parts(made) == (list(range(901, 960)), list(range(961, 1000)))
@@ -317,6 +326,8 @@ WRONG_VALUES = {
     "NextToken(IDS[:40], T, 2, 0, test=0.02)": "ids has 1 ids for the test, of 40 in all with",
     "NextToken(IDS, T, 2, 0, test=-0.1)": "test=-0.1",
     "NextToken(IDS, T, 2, 0, validation=0.5, test=0.5)": "leaves a part",
+    "NextToken(IDS, T, 2, 0, validation=-0.1)": "validation=-0.1 must be zero or more",
+    "NextToken(IDS[:T], T, 2, 0, validation=0.0)": "needs at least",
     "pairs(test=0.001)": "test=0.001 leaves a part of the 60 ids empty",
     "NextToken(IDS[:12], T, 2, 0, validation=0.01)": "ids has 1 ids for validation",
     "NextToken(IDS - 1, T, 2, 0)": "=-1 is negative",

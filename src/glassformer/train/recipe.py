@@ -6,7 +6,8 @@
                                 n_heads = 4                 learning_rate = 1e-3
 
 The fields of [model] are those of `ModelConfig`, except the two sizes that follow from the data, and those of
-[training] are those of `TrainingConfig`. An encoder–decoder learns from pairs: `pairs = "dates"` in [data].
+[training] are those of `TrainingConfig`. An encoder–decoder learns from pairs: `pairs = "dates"` in [data], or the
+name of a file with pairs, one per line, in TSV or JSONL (`own_files`).
 
 Instead of the fields of a new model, [model] may name a model to begin with, `from = "shakespeare"`. The run then
 keeps its weights, its configuration and its tokenizer.
@@ -24,10 +25,11 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.dates import date_pairs
+from glassformer.dates import DatePair, date_pairs
 from glassformer.tasks import MaskedToken, NextToken, Pairs
 from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.train.config import TrainingConfig
+from glassformer.train.own_files import PAIR_FILES, TextPair, read_pairs
 from glassformer.untrusted_files import no_address, toml_tables
 
 __all__ = ["NAMES", "DataConfig", "Recipe", "doubts", "special_ids", "toml_of", "toml_value"]
@@ -67,21 +69,21 @@ class DataConfig:
     """Describes how a text becomes the input of a model.
 
     Attributes:
-        text: The path of a text file. None: the book's Shakespeare.
-        pairs: "dates" generates pairs of texts, for an encoder–decoder. None: a text.
+        text: The path of a text file or of a folder with such files, or a list of them. None: the book's Shakespeare.
+        pairs: "dates" generates pairs of texts, for an encoder–decoder; or a .tsv or .jsonl file. None: a text.
         tokenizer: "characters" or "bytepairs". None: that of the model which the run begins with.
         vocab_size: The size of the vocabulary, for byte pairs only. None: it follows from the characters.
         length: The length of a window and of the model's context.
-        validation: The fraction of the text, at its end, that is held out for making choices.
+        validation: The fraction of the text, at its end, that is held out for making choices; 0 for none.
         test: The fraction after that, at the very end, which is evaluated once when the run is done.
 
     Raises:
         ValueError: a field is out of range; `vocab_size` is given without byte pairs or missing with them; or
-            `pairs` is combined with a text or with byte pairs.
+            `pairs` is combined with a text or with byte pairs, or is neither a name nor a file of pairs.
         TypeError: a field holds the wrong kind of thing.
     """
 
-    text: str | None = None
+    text: str | list[str] | None = None
     pairs: str | None = None
     tokenizer: str | None = "characters"
     vocab_size: int | None = None
@@ -91,18 +93,23 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         if self.text is not None:
-            checks.instance("text", self.text, str)
-            if not self.text:
-                raise ValueError("text='' is empty: name a text file, or leave it out")
+            several = isinstance(self.text, list)
+            for i, name in enumerate(self.text if several else [self.text]):
+                checks.instance(f"text[{i}]" if several else "text", name, str)
+            if not self.text or (several and "" in self.text):
+                raise ValueError(f"text={self.text!r} is empty: name a text file, or leave it out")
         if self.tokenizer is not None:
             checks.one_of("tokenizer", self.tokenizer, TOKENIZERS)
         if self.pairs is not None:
-            checks.one_of("pairs", self.pairs, PAIRS)
+            if not (isinstance(self.pairs, str) and os.path.splitext(self.pairs)[1] in PAIR_FILES):
+                checks.one_of(
+                    "pairs", self.pairs, [*PAIRS, *(f"a file that ends in {end}" for end in PAIR_FILES)]
+                )
             for name, plain in (("text", (None,)), ("tokenizer", ("characters", None))):
                 if getattr(self, name) not in plain:
                     raise ValueError(
-                        f"{name}={getattr(self, name)!r} does not go with pairs={self.pairs!r}, which are "
-                        "generated and consist of characters"
+                        f"{name}={getattr(self, name)!r} does not go with pairs={self.pairs!r}, which are read "
+                        "instead of a text and consist of characters"
                     )
         if (self.vocab_size is not None) != (self.tokenizer == "bytepairs"):
             raise ValueError(
@@ -110,7 +117,7 @@ class DataConfig:
                 "their vocabulary, and for characters it follows from the text"
             )
         checks.whole("length", self.length)
-        checks.positive("validation", self.validation)
+        checks.not_negative("validation", self.validation)
         checks.not_negative("test", self.test)
 
 
@@ -188,11 +195,18 @@ class Recipe:
         return "\n".join(lines)
 
     def with_whole_path(self) -> "Recipe":
-        """Returns the same recipe with the absolute path of its text, so that it works from every folder."""
-        if self.data.text is None:
-            return self
-        no_address(self.data.text)
-        return replace(self, data=replace(self.data, text=os.path.abspath(self.data.text)))
+        """Returns the same recipe with the absolute paths of its files, so that it works from every folder."""
+        text, pairs = self.data.text, self.data.pairs
+        for name in [text] if isinstance(text, str) else text or []:
+            no_address(name)
+        if isinstance(text, list):
+            text = [os.path.abspath(name) for name in text]
+        elif text is not None:
+            text = os.path.abspath(text)
+        if pairs is not None and pairs not in PAIRS:
+            no_address(pairs)
+            pairs = os.path.abspath(pairs)
+        return replace(self, data=replace(self.data, text=text, pairs=pairs))
 
     def made_for(
         self, text: str, base: Any = None
@@ -200,16 +214,17 @@ class Recipe:
         """Returns the tokenizer of a text, the task of learning it, and the configuration of a suitable model.
 
         A decoder learns which token comes next, an encoder which tokens were hidden at chosen positions, and
-        an encoder–decoder one text of a pair from the other. Pairs are generated, and `text` is then ignored.
+        an encoder–decoder one text of a pair from the other. If there are pairs, `text` is ignored.
         Ids that stand for no text are those of `special_ids`.
 
         A recipe with `from` needs `base`, what `pretrained.load` or `pretrained.stored` opened: its tokenizer and its
         configuration are kept, and windows may be shorter than its context.
 
         Raises:
-            ValueError: an encoder–decoder has no pairs, or another family has them; the text is too short; the
-                configuration breaks a rule; or what the recipe says of model or tokenizer is not what `base` has,
-                or its tokenizer lacks a character of the text.
+            FileNotFoundError: there is no such file of pairs.
+            ValueError: an encoder–decoder has no pairs, or another family has them; the text is too short; a pair is
+                too long or is none, and the message names its line; the configuration breaks a rule; or what the
+                recipe says of model or tokenizer is not what `base` has, or its tokenizer lacks a character.
         """
         if (FROM in self.model) != (base is not None):
             raise ValueError(
@@ -224,7 +239,7 @@ class Recipe:
             )
         if family != "encoder-decoder" and self.data.pairs is not None:
             raise ValueError(f'pairs={self.data.pairs!r} needs family="encoder-decoder", not {family!r}')
-        pairs = [] if self.data.pairs is None else PAIRS[self.data.pairs]()
+        pairs = [] if self.data.pairs is None else self._pairs(self.data.pairs)
         texts = [*(pair.source for pair in pairs), *(pair.target for pair in pairs)]
         text = "".join(texts) or text
         if text and text == text[0] * len(text):
@@ -299,6 +314,19 @@ class Recipe:
                 f"data.length={self.data.length} must be at most context_length={config.context_length} of {name}"
             )
         return tokenizer
+
+    def _pairs(self, name: str) -> Sequence[DatePair | TextPair]:
+        """Returns the pairs of that name or in that file, each of which fits into the context."""
+        if name in PAIRS:
+            return PAIRS[name]()
+        pairs = read_pairs(name)
+        for i, (source, target) in enumerate(pairs, start=1):
+            needed = max(len(source), len(target) + 1)  # the decoder also reads its start
+            if needed > self.data.length:
+                raise ValueError(
+                    f"{name}, line {i} needs length={needed}, but length={self.data.length} in [data]"
+                )
+        return pairs
 
 
 def _check_known(text: str, tokenizer: CharTokenizer | BytePairTokenizer) -> None:

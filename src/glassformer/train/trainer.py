@@ -325,8 +325,10 @@ class Trainer:
             _copy(own, self.model)
 
     def _evaluate(self) -> Record:
-        """Returns the loss over the whole validation part, with the weights and with their average."""
+        """Returns the loss over the whole validation part, if any, with the weights and with their average."""
         self._check_weights()
+        if next(iter(self.task.validation()), None) is None:
+            return {}
         shown = {"progress": self.progress and self._is_first}
         found = {"validation_loss": validation_loss(self.model, self.task, self.processes, **shown)}
         if self.average is not None:

@@ -17,7 +17,7 @@ from glassformer.exercises.panel import Panel, Table
 from glassformer.exercises.session import as_it_was, untouched_randomness
 from glassformer.exercises.timelimit import OutOfTime, Stop, call_within
 from glassformer.published import published
-from glassformer.text import corpus, read_text, split_in_three, tokenizer_from_json
+from glassformer.text import corpus, split_in_three, tokenizer_from_json
 
 from .adapter import GPT, Cache
 from .measures.lines import lines_of
@@ -41,6 +41,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     from glassformer.generate import generate
     from glassformer.tasks import NextToken
     from glassformer.train.evaluate import loss_over, validation_loss
+    from glassformer.train.own_files import content_of
     from glassformer.train.recipe import Recipe
 
     if not (folder / "recipe.toml").is_file():
@@ -49,8 +50,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
         )
     checkpoint = checkpoints.load(folder)
     recipe = Recipe.from_toml((folder / "recipe.toml").read_text(encoding="utf-8"))
-    text = corpus() if recipe.data.text is None else read_text(recipe.data.text)
-    tokenizer, task, config = recipe.made_for(text)
+    tokenizer, task, config = recipe.made_for(content_of(recipe.data.text))
     if not isinstance(task, NextToken) or config.family != "decoder" or checkpoint.tokenizer is None:
         raise ValueError(
             f"{folder} is a run of another family: this card is for a decoder, which continues texts"
