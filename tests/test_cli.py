@@ -424,10 +424,13 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
         [name, *arguments] = shlex.split(command, comments=True)
         folder = next((word for word in arguments if word.startswith("runs/")), "runs/first")
         arguments = [folder if word == "FOLDER" else word for word in arguments]
-        if name == "train":
+        if "--resume" in arguments:  # the run that an earlier command has begun
+            arguments += ["--steps", 2]
+        elif name == "train":
             shutil.rmtree(folder, ignore_errors=True)
-            sizes = ["data.length=16", "data.validation=0.02", "data.test=0.02", "model.n_layers=1"]
-            sizes += [] if "model.d_model=256" in arguments else ["model.d_model=8", "model.d_ff=8"]
+            sizes = ["data.length=16", "data.validation=0.02", "data.test=0.02"]
+            small = ["model.d_model=8", "model.d_ff=8"] if "model.d_model=256" not in arguments else []
+            sizes += [] if "--from" in arguments else ["model.n_layers=1", *small]
             arguments += ["--steps", 1, "--device", "cpu", *sets(*sizes)]
         elif name == "generate":
             arguments += ["--n-new", 8]

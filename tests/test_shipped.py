@@ -25,8 +25,8 @@ from glassformer.shipped import CARD, NAMES, card, load
 from glassformer.tasks import NO_TARGET, MaskedToken, NextToken
 from glassformer.trace import trace
 from glassformer.train import Trainer, initialize
+from glassformer.train.recipe import FURTHER, Recipe, special_ids, toml_of
 from glassformer.train.recipe import NAMES as RECIPES
-from glassformer.train.recipe import Recipe, special_ids, toml_of
 from tools.models import __main__ as command
 from tools.models import make
 from tools.models.page import page as page_of
@@ -461,7 +461,7 @@ def test_whatever_comes_with_the_book_has_a_recipe_and_words():
     assert words["learned_from"].keys() == {recipe_of(name).data.pairs or "corpus" for name in NAMES}
     assert set(NAMES) < set(RECIPES)
     files = (resources.files("glassformer") / "assets" / "recipes").iterdir()
-    assert {file.name for file in files} == {f"{name}.toml" for name in RECIPES}
+    assert {file.name for file in files} == {f"{name}.toml" for name in (*RECIPES, FURTHER)}
 
 
 # The page

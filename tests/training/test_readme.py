@@ -1,6 +1,7 @@
 """Runs the Python examples in the README of training, with fewer steps, one after the other."""
 
 import re
+import shutil
 from types import SimpleNamespace
 
 from glassformer import text
@@ -23,16 +24,22 @@ def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(loss_curve, "display", lambda item, display_id: curve)
     corpus = text.corpus()[:20_000]  # no less than all of it, this says whether it runs
     monkeypatch.setattr(text, "corpus", lambda: corpus)
-    names = {}
+    chapter = "book/chapters/10-training.md"
+    (tmp_path / chapter).parent.mkdir(parents=True)
+    shutil.copy(ROOT / chapter, tmp_path / chapter)
+    names, written = {}, []
     for part in PARTS:
         exec(re.sub(r"steps=\d+", "steps=2", part), names)  # 2 steps say as much as 2000: does it run?
-    assert len(PARTS) == 5
-    assert names["again"].config == names["opened"].config
-    assert list(names["again"].encode("To be")) == list(names["opened"].encode("To be"))
+        written.append(capsys.readouterr().out.replace('device="auto" has chosen cpu\n', ""))
+    assert len(PARTS) == 7
     assert (tmp_path / "runs" / "by-hand" / "step-00000002").is_dir()
     assert "The loss falls, in NumPy" in shown[-1]
-    written = capsys.readouterr().out.replace('device="auto" has chosen cpu\n', "")
-    assert len(written) == 1 + 60 + 1  # what it was given, what it wrote, and the end of the line
+    assert len(written[4]) == 1 + 60 + 1  # what it was given, what it wrote, and the end of the line
+    assert re.fullmatch(r"before: \d\.\d\d\nall weights: \d\.\d\d\n", written[5])
+    counted, adapters, merged = written[6].splitlines()
+    assert counted in TEXT.replace("`", "")
+    assert adapters.split()[1] == merged.split()[1]  # to two decimals
+    assert names["adapted"] is not names["fresh"]
 
 
 def test_its_table_says_what_was_measured():

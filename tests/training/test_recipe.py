@@ -283,10 +283,15 @@ def test_a_recipe_with_from_keeps_configuration_and_tokenizer(family, kind):
         ),
         (kept(), ["model.d_ff=9"], TEXT, "model.d_ff=9, but mine has 32: a run keeps"),
         (kept(), ["data.length=9"], TEXT, "data.length=9 must be at most context_length=8 of mine"),
-        (kept(vocab_size=18), [], TEXT, "the tokenizer has 20 ids, .* but vocab_size=18"),
-        (kept("encoder", vocab_size=20), [], TEXT, r"need 1 more of their own \(mask\), but vocab_size=20"),
+        (kept(vocab_size=18), [], TEXT, "the tokenizer of mine has 20 ids, but its vocab_size=18"),
+        (
+            kept("encoder", vocab_size=20),
+            [],
+            TEXT,
+            "20 ids, and needs one more for each of mask, but its vocab_size=20",
+        ),
         (kept()._replace(tokenizer=None), [], TEXT, "from='mine': it has no tokenizer"),
-        (None, [], TEXT, "from='mine', and base is missing"),
+        (None, [], TEXT, "from='mine', and begins_with is missing"),
     ],
 )
 def test_what_does_not_fit_the_model_to_begin_with_is_said(base, changes, text, said):

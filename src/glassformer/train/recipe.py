@@ -209,7 +209,7 @@ class Recipe:
         return replace(self, data=replace(self.data, text=text, pairs=pairs))
 
     def made_for(
-        self, text: str, base: Any = None
+        self, text: str, begins_with: Any = None
     ) -> tuple[CharTokenizer | BytePairTokenizer, NextToken | MaskedToken | Pairs, ModelConfig]:
         """Returns the tokenizer of a text, the task of learning it, and the configuration of a suitable model.
 
@@ -217,22 +217,22 @@ class Recipe:
         an encoder–decoder one text of a pair from the other. If there are pairs, `text` is ignored.
         Ids that stand for no text are those of `special_ids`.
 
-        A recipe with `from` needs `base`, what `pretrained.load` or `pretrained.stored` opened: its tokenizer and its
-        configuration are kept, and windows may be shorter than its context.
+        A recipe with `from` needs `begins_with`, what `pretrained.load` or `pretrained.stored` opened: its tokenizer
+        and its configuration are kept, and windows may be shorter than its context.
 
         Raises:
             FileNotFoundError: there is no such file of pairs.
             ValueError: an encoder–decoder has no pairs, or another family has them; the text is too short; a pair is
                 too long or is none, and the message names its line; the configuration breaks a rule; or what the
-                recipe says of model or tokenizer is not what `base` has, or its tokenizer lacks a character.
+                recipe says of model or tokenizer is not what `begins_with` has, or its tokenizer lacks a character.
         """
-        if (FROM in self.model) != (base is not None):
+        if (FROM in self.model) != (begins_with is not None):
             raise ValueError(
-                "base is for a recipe whose [model] has from, and such a recipe needs it: "
-                f"from={self.model.get(FROM)!r}, and base is {'missing' if base is None else 'given'}"
+                "begins_with is for a recipe whose [model] has from, and such a recipe needs it: "
+                f"from={self.model.get(FROM)!r}, and begins_with is {'missing' if begins_with is None else 'given'}"
             )
-        own = None if base is None else self._kept_of(base)
-        family = self.model.get("family", "decoder") if base is None else base.config.family
+        own = None if begins_with is None else self._kept_of(begins_with)
+        family = self.model.get("family", "decoder") if begins_with is None else begins_with.config.family
         if family == "encoder-decoder" and self.data.pairs is None:
             raise ValueError(
                 'family="encoder-decoder" learns from pairs of texts, but there is only one text'
@@ -258,12 +258,12 @@ class Recipe:
         V = tokenizer.vocab_size
         special = special_ids(family, V)
         sizes: dict[str, Any] = {"vocab_size": V + len(special), "context_length": self.data.length}
-        config = ModelConfig(**{**self.model, **sizes}) if base is None else base.config
+        config = ModelConfig(**{**self.model, **sizes}) if begins_with is None else begins_with.config
         if V + len(special) > config.vocab_size:
+            more = f", and needs one more for each of {', '.join(special)}" if special else ""
             raise ValueError(
-                f"the tokenizer has {V} ids, and {config.family} models need {len(special)} more of their own "
-                f"({', '.join(special)}), but vocab_size={config.vocab_size}: {self.model[FROM]} was trained "
-                "otherwise, so `train` cannot train it further"
+                f"the tokenizer of {self.model[FROM]} has {V} ids{more}, but its vocab_size={config.vocab_size}: it "
+                "was trained otherwise, so `train` cannot train it further"
             )
 
         seen = (self.training.batch_size, self.training.seed)
@@ -281,9 +281,9 @@ class Recipe:
             return tokenizer, MaskedToken(*given, mask_id=special["mask"], **held_out), config
         return tokenizer, NextToken(*given, **held_out), config
 
-    def _kept_of(self, base: Any) -> CharTokenizer | BytePairTokenizer:
+    def _kept_of(self, begins_with: Any) -> CharTokenizer | BytePairTokenizer:
         """Returns the tokenizer of the model that training begins with, if the recipe asks for nothing else."""
-        name, config, tokenizer = self.model[FROM], base.config, base.tokenizer
+        name, config, tokenizer = self.model[FROM], begins_with.config, begins_with.tokenizer
         if tokenizer is None:
             raise ValueError(f"from={name!r}: it has no tokenizer, so a text cannot become its ids")
         if not isinstance(
