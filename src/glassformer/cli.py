@@ -412,7 +412,7 @@ def evaluate(
 ) -> None:
     """Measure how well a decoder predicts a text: its loss, its perplexity, and bits per byte.
 
-    Compare models that have different tokens by their bits per byte.
+    Compare models that have different tokens by their bits per byte on one text, which --text names for both.
     """
     from glassformer import evaluation, pretrained
     from glassformer import text as texts
