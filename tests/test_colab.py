@@ -49,7 +49,8 @@ def test_what_colab_has_already_imported_is_never_replaced():
     """Colab's versions of late 2026 satisfy the package's own requirements, so pip leaves them as they are."""
     had = {"numpy": (2, 1), "torch": (2, 11), "ipywidgets": (7, 7), "anywidget": (0, 9, 21)}
     project = tomllib.loads((colab.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["torch"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["torch"], *extras["views"]]
     found = {re.match(r"[\w-]+", each)[0]: each for each in wanted}
     for name, version in had.items():
         floor = re.fullmatch(rf"{name}>=([\d.]+)", found[name])

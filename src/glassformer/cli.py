@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from glassformer import _checks as checks
+from glassformer._checks.extras import EXTRAS, missing
 from glassformer.atomic_files import only_writer, write_whole
 from glassformer.config import ModelConfig
 from glassformer.parameters import LETTERS
@@ -108,8 +109,8 @@ def _said(error: BaseException) -> str:
     """Returns the error's message, which names the file that it is about."""
     if isinstance(error, OSError) and error.strerror is not None:
         return f"{error.filename or 'the output'}: {error.strerror}"
-    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-        return "this needs PyTorch, which is not installed: pip install 'glassformer[torch]'"
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        return missing(error.name)
     if isinstance(error, MemoryError):
         return str(error) or "there is not enough memory"
     return str(error)

@@ -333,10 +333,8 @@ def _no_stderr() -> Iterator[None]:
 
 def _tokenizers() -> Any:
     """Imports the tokenizers library, which only byte pairs and the hub's tokenizers need."""
-    try:
-        import tokenizers
-    except ImportError:
-        raise ImportError("this tokenizer needs a package: pip install tokenizers") from None
+    from glassformer._checks.extras import tokenizers
+
     return tokenizers
 
 

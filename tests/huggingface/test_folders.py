@@ -715,7 +715,7 @@ def test_a_tokenizer(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"tokenizer\.json is not JSON"):
         tokenizer(tmp_path)
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(ImportError, match="pip install tokenizers"):
+    with pytest.raises(ImportError, match=r"pip install \'glassformer\[bytepairs\]\'"):
         tokenizer(tmp_path)
 
 

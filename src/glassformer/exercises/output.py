@@ -38,9 +38,9 @@ def display(panel: Panel | Table) -> None:
     if page is not None:
         page.now(panel)
         return
-    from IPython import display as notebook
+    from glassformer._checks.extras import IPython
 
-    notebook.display(panel)
+    IPython.display.display(panel)
 
 
 def one_by_one(names: Iterable[str]) -> Iterable[str]:

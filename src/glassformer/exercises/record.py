@@ -113,7 +113,8 @@ def _path() -> Path:
     chosen = os.environ.get(ENVIRONMENT)
     if chosen:
         return Path(chosen)
-    import platformdirs  # imported here: a page that chooses a path does not need it
+    # Imported here: a page that chooses a path does not need it
+    from glassformer._checks.extras import platformdirs
 
     return platformdirs.user_data_path("glassformer", False) / "progress.json"
 

@@ -4,6 +4,7 @@ What a docstring calls "as `scratch.softmax`" is explained by `help(glassformer.
 its shapes, its source, and what it raises. The docstrings here add what differs.
 """
 
+from glassformer._checks.extras import torch as _  # noqa: F401 - or say how to install it
 from glassformer.nn import attention, positions
 from glassformer.nn.attention import (
     causal_mask,

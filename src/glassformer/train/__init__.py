@@ -13,6 +13,7 @@ small operations.
 from importlib import import_module
 from typing import Any
 
+from glassformer._checks import extras
 from glassformer.train.config import TrainingConfig
 from glassformer.train.in_numpy import train_in_numpy
 from glassformer.train.log import read_log
@@ -49,5 +50,7 @@ __dir__ = __all__.copy
 def __getattr__(name: str) -> Any:
     """Imports some names only on first use, so that users of the NumPy room need not wait for PyTorch."""
     if name in ON_FIRST_USE:
+        if name != "Recipe":
+            extras.torch  # noqa: B018 - or say how to install it
         return getattr(import_module(f"{__name__}.{ON_FIRST_USE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

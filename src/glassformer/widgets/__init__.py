@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from glassformer._checks import extras
+
 from .kit import places
 
 
@@ -26,6 +28,7 @@ def __getattr__(name: str) -> Any:
         stem = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
         place = places.find(f"{stem}.py")
         if place is not None and _is_view(place):
+            extras.anywidget  # noqa: B018 - or say how to install it
             return getattr(import_module(places.module_of(place)), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
