@@ -141,7 +141,7 @@ def _here(given: Any) -> Any:
     return _named(given)
 
 
-def _tell_version(wanted: bool) -> None:
+def _tell_version(wanted: bool | None) -> None:
     if wanted:
         import glassformer
 
@@ -152,8 +152,9 @@ def _tell_version(wanted: bool) -> None:
 @app.callback()
 def every_command(
     version: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version.")
-    ] = False,
+        bool | None,
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version."),
+    ] = None,
 ) -> None:
     """Glassformer: a Transformer you can see through."""
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from glassformer.config import ModelConfig
 
-__all__ = ["AnyTransformer"]
+__all__ = ["OF_A_TASK", "AnyTask", "AnyTransformer"]
 __dir__ = __all__.copy
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "LONGEST_WORD",
     "BytePairTokenizer",
     "CharTokenizer",
+    "as_library",
     "corpus",
     "inputs_and_targets",
     "library_errors",
