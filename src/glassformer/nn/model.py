@@ -183,7 +183,8 @@ class Transformer(nn.Module):
         """As `scratch.Transformer.hidden`."""
         if not isinstance(ids, Tensor):
             raise TypeError(
-                f"ids must be a tensor of integers, not {type(ids).__name__}: torch.as_tensor(ids) makes one"
+                "ids must be a tensor of integers, not "
+                f"{type(ids).__name__}: torch.as_tensor(ids) makes one"
             )
         checks.model_inputs(
             self.config,
