@@ -120,8 +120,7 @@ def versions() -> dict[str, str]:
 
 def _write(path: Path, one: Experiment, kept: list[Run], made_with: dict[str, str]) -> None:
     """Writes one line per run, in the order of the experiment; `made_with` describes the latest run."""
-    order = [json.dumps(settings) for settings in one.runs]
-    runs = sorted(kept, key=lambda run: order.index(json.dumps(run.settings)))
+    runs = sorted(kept, key=lambda run: one.runs.index(run.settings))
     known = [{name: value for name, value in run._asdict().items() if value is not None} for run in runs]
     lines = ",\n  ".join(json.dumps(run, ensure_ascii=False, allow_nan=False) for run in known)
     about = {"experiment": one.name, "question": one.question, "made_with": made_with}

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,6 +92,11 @@ def stored(name: str, **settings: Any) -> list[Run]:
     if not found:
         raise ValueError(f"no run of {name!r} was made with {settings}")
     return found
+
+
+def grid(**choices: Iterable[Any]) -> tuple[Settings, ...]:
+    """Returns the settings of a run for every combination of these choices; the last of them changes fastest."""
+    return tuple(dict(zip(choices, chosen, strict=True)) for chosen in product(*choices.values()))
 
 
 def place(name: str) -> Any:

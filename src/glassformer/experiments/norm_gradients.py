@@ -10,7 +10,7 @@ import torch
 
 from glassformer import _checks as checks
 from glassformer import nn
-from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.experiment import Experiment, Found, grid
 from glassformer.experiments.norm_placement import PLACEMENTS
 from glassformer.experiments.training import D_MODEL, new_model, plan, text_task
 from glassformer.tasks import NextToken
@@ -120,11 +120,6 @@ EXPERIMENT = Experiment(
     name="norm_gradients",
     question="How long is the gradient in each block of a model that has not been trained yet?",
     measure=measure,
-    runs=tuple(
-        {"placement": placement, "init": init, "seed": seed}
-        for placement in PLACEMENTS
-        for init in INITS
-        for seed in SEEDS
-    ),
+    runs=grid(placement=PLACEMENTS, init=INITS, seed=SEEDS),
     short={"depths": (2, 16)},
 )

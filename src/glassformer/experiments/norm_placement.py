@@ -1,6 +1,8 @@
 """Pre-norm or post-norm, shallow and deep: which of these models train without a warm-up?"""
 
-from glassformer.experiments.experiment import Experiment, Found
+from itertools import chain
+
+from glassformer.experiments.experiment import Experiment, Found, grid
 from glassformer.experiments.training import curve, new_model, plan, text_task, trained, unigram_loss
 
 STEPS = 200
@@ -14,6 +16,7 @@ DEEPEST = 24  # only low rates: even at 4 blocks, the others suit post-norm less
 LOWER = 3e-4  # for deep models, which may need less
 LONGER = 3  # times as many steps, to see whether a stuck model recovers
 SEEDS = (0, 1, 2)
+DEEP = {"n_layers": DEPTHS[-1:], "learning_rate": RATES[:1]}
 
 
 def measure(
@@ -49,44 +52,21 @@ def measure(
     }
 
 
-def settings(placement: str, n_layers: int, warmup: int, rate: float, **others: object) -> dict:
-    """Returns the settings of a run by name."""
-    return {"placement": placement, "n_layers": n_layers, "warmup": warmup, "learning_rate": rate} | others
-
-
 EXPERIMENT = Experiment(
     name="norm_placement",
     question="Which models train without a warm-up: pre-norm or post-norm, shallow or deep?",
     measure=measure,
     runs=(
-        *(
-            settings(placement, n_layers, warmup, rate, seed=seed)
-            for seed in SEEDS
-            for n_layers in DEPTHS
-            for rate in RATES
-            for warmup in (0, WARMUP)
-            for placement in PLACEMENTS
-        ),
-        *(
-            settings(placement, n_layers, warmup, rate, seed=seed)
-            for n_layers, rate in ((DEEPEST, RATES[0]), (DEPTHS[-1], LOWER), (DEEPEST, LOWER))
-            for seed in SEEDS
-            for warmup in (0, WARMUP)
-            for placement in PLACEMENTS
+        *grid(seed=SEEDS, n_layers=DEPTHS, learning_rate=RATES, warmup=(0, WARMUP), placement=PLACEMENTS),
+        *chain.from_iterable(
+            grid(n_layers=[depth], learning_rate=[rate], seed=SEEDS, warmup=(0, WARMUP), placement=PLACEMENTS)
+            for depth, rate in ((DEEPEST, RATES[0]), (DEPTHS[-1], LOWER), (DEEPEST, LOWER))
         ),
         # What might help a deep post-norm model: sublayers that add nothing at first, and more time
-        *(
-            settings("post", DEPTHS[-1], warmup, RATES[0], seed=seed, zero_init=True)
-            for seed in SEEDS
-            for warmup in (0, WARMUP)
-        ),
-        *(
-            settings("post", DEPTHS[-1], warmup, RATES[0], seed=seed, steps=LONGER * STEPS)
-            for seed in SEEDS
-            for warmup in (0, LONGER * WARMUP)
-        ),
+        *grid(placement=["post"], **DEEP, zero_init=[True], seed=SEEDS, warmup=(0, WARMUP)),
+        *grid(placement=["post"], **DEEP, steps=[LONGER * STEPS], seed=SEEDS, warmup=(0, LONGER * WARMUP)),
         # and where pre-norm is by then
-        *(settings("pre", DEPTHS[-1], 0, RATES[0], seed=seed, steps=LONGER * STEPS) for seed in SEEDS),
+        *grid(placement=["pre"], **DEEP, steps=[LONGER * STEPS], seed=SEEDS, warmup=[0]),
     ),
     short={"steps": 60, "characters": 20_000},
 )

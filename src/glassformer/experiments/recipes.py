@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from glassformer import _checks as checks
-from glassformer.experiments.experiment import TINY, WHOLE_TENTH, Experiment, Found
+from glassformer.experiments.experiment import TINY, WHOLE_TENTH, Experiment, Found, grid
 from glassformer.experiments.training import curve, trainer_of, validations
 from glassformer.train.recipe import Recipe
 
@@ -119,23 +119,13 @@ EXPERIMENT = Experiment(
     question="How much does each ingredient of a modern recipe gain, at equal characters and equal size?",
     measure=measure,
     runs=(
-        *({"part": "fewer characters", "steps": steps, "seed": seed} for steps in FEWER for seed in SEEDS),
-        *({"part": "the same time", "seed": seed} for seed in SEEDS),
-        *(
-            {"part": "first weights", "recipe": SCHEDULE, "changes": list(changes), "seed": seed}
-            for changes in FIRST_WEIGHTS.values()
-            for seed in SEEDS
+        *grid(part=["fewer characters"], steps=FEWER, seed=SEEDS),
+        *grid(part=["the same time"], seed=SEEDS),
+        *grid(
+            part=["first weights"], recipe=[SCHEDULE], changes=map(list, FIRST_WEIGHTS.values()), seed=SEEDS
         ),
-        *(
-            {"part": "ladder", "recipe": recipe, "seed": seed}
-            for seed in SEEDS
-            for recipe in reversed(LADDER)
-        ),
-        *(
-            {"part": "schedule", "recipe": FIRST, "changes": list(changes), "seed": seed}
-            for changes in SCHEDULE_CHANGES.values()
-            for seed in SEEDS
-        ),
+        *grid(part=["ladder"], seed=SEEDS, recipe=reversed(LADDER)),
+        *grid(part=["schedule"], recipe=[FIRST], changes=map(list, SCHEDULE_CHANGES.values()), seed=SEEDS),
     ),
     short={"steps": 120, "changes": [*TINY, "data.validation=0.005"]},
 )

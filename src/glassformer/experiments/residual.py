@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 from glassformer import _checks as checks
 from glassformer.bugs import put_in
-from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.experiment import Experiment, Found, grid
 from glassformer.experiments.training import curve, new_model, plan, text_task, trained, unigram_loss
 
 DEPTHS = (2, 8)
@@ -47,12 +47,6 @@ EXPERIMENT = Experiment(
     name="residual",
     question="What do blocks learn that do not add to the stream, but replace it?",
     measure=measure,
-    runs=tuple(
-        {"adds": adds, "n_layers": n_layers, "learning_rate": rate, "seed": seed}
-        for seed in SEEDS
-        for n_layers in DEPTHS
-        for rate in RATES
-        for adds in (True, False)
-    ),
+    runs=grid(seed=SEEDS, n_layers=DEPTHS, learning_rate=RATES, adds=(True, False)),
     short={"steps": 60, "characters": 20_000},
 )

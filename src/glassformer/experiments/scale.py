@@ -7,7 +7,7 @@ import torch
 
 from glassformer import _checks as checks
 from glassformer import nn
-from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.experiment import Experiment, Found, grid
 from glassformer.experiments.training import curve, new_model, plan, text_task, trained
 from glassformer.tasks import NextToken
 from glassformer.text import windows
@@ -73,12 +73,6 @@ EXPERIMENT = Experiment(
     name="scale",
     question="What does a model lose whose scores are not divided by √d_head?",
     measure=measure,
-    runs=tuple(
-        {"d_head": d_head, "scaled": scaled, "learning_rate": rate, "seed": seed}
-        for seed in SEEDS
-        for d_head in D_HEADS
-        for rate in RATES
-        for scaled in (True, False)
-    ),
+    runs=grid(seed=SEEDS, d_head=D_HEADS, learning_rate=RATES, scaled=(True, False)),
     short={"steps": 60, "characters": 60_000},
 )

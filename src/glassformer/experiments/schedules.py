@@ -1,6 +1,6 @@
 """Warm-up and decay: how much the learning rate's schedule matters, by peak rate."""
 
-from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.experiment import Experiment, Found, grid
 from glassformer.experiments.training import curve, new_model, plan, text_task, trained
 
 D_MODEL, N_LAYERS, N_HEADS = 32, 2, 2
@@ -48,12 +48,6 @@ EXPERIMENT = Experiment(
     name="schedules",
     question="What does the course of the learning rate do: its peak, its warm-up, its decay?",
     measure=measure,
-    runs=tuple(
-        {"peak": peak, "warmup": warmup, "decay": decay, "seed": seed}
-        for peak in PEAKS
-        for warmup in WARMUPS
-        for decay in DECAYS
-        for seed in SEEDS
-    ),
+    runs=grid(peak=PEAKS, warmup=WARMUPS, decay=DECAYS, seed=SEEDS),
     short={"steps": 60, "characters": 60_000},
 )

@@ -3,7 +3,7 @@
 import torch
 
 from glassformer import nn
-from glassformer.experiments.experiment import Experiment, Found
+from glassformer.experiments.experiment import Experiment, Found, grid
 from glassformer.experiments.norm_gradients import by_block, differ, length
 from glassformer.experiments.norm_placement import LOWER, PLACEMENTS, RATES, SEEDS, STEPS
 from glassformer.experiments.training import new_model, plan, text_task, trained
@@ -68,11 +68,6 @@ EXPERIMENT = Experiment(
     name="stuck",
     question="Has a model that is stuck no gradient?",
     measure=measure,
-    runs=tuple(
-        {"placement": placement, "learning_rate": rate, "seed": seed}
-        for rate in (RATES[0], LOWER)
-        for seed in SEEDS
-        for placement in PLACEMENTS
-    ),
+    runs=grid(learning_rate=(RATES[0], LOWER), seed=SEEDS, placement=PLACEMENTS),
     short={"steps": 60, "characters": 60_000},
 )
