@@ -71,24 +71,17 @@ class MultiHeadAttention(nn.Module):
             )
 
         init_kwargs = {"generator": generator, "dtype": dtype}
-        self.W_q = Linear(
-            d_model, n_heads * d_head, bias=bias != "none", **init_kwargs
-        )
-        self.W_k = Linear(
-            d_model, n_kv_heads * d_head, bias=bias != "none", **init_kwargs
-        )
-        self.W_v = Linear(
-            d_model, n_kv_heads * d_head, bias=bias != "none", **init_kwargs
-        )
-        self.W_o = Linear(
-            n_heads * d_head, d_model, bias=bias == "all", **init_kwargs
-        )
+        qkv_kwargs = {"bias": bias != "none", **init_kwargs}
+        wide, narrow = n_heads * d_head, n_kv_heads * d_head
+        self.W_q = Linear(d_model, wide, **qkv_kwargs)
+        self.W_k = Linear(d_model, narrow, **qkv_kwargs)
+        self.W_v = Linear(d_model, narrow, **qkv_kwargs)
+        self.W_o = Linear(wide, d_model, bias=bias == "all", **init_kwargs)
         self.norm_q = self.norm_k = None
         if qk_norm:
-            wide = qk_norm == "width"
+            sizes = (wide, narrow) if qk_norm == "width" else (d_head, d_head)
             self.norm_q, self.norm_k = (
-                RMSNorm(W.n_out if wide else d_head, eps=norm_eps, dtype=dtype)
-                for W in (self.W_q, self.W_k)
+                RMSNorm(size, eps=norm_eps, dtype=dtype) for size in sizes
             )
         self.dropout = nn.Dropout(dropout)
 
