@@ -1,4 +1,4 @@
-"""Judges of chapter 01, "The whole machine": a module for each exercise, named after it.
+"""Judges of chapter 01, "The whole machine".
 
 What is right comes from a hand-worked number, from a run of a real model, or from a function whose property is known.
 """

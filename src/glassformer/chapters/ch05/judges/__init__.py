@@ -1,6 +1,4 @@
-"""Judges of chapter 05, "The stream and the norms": a module for each exercise, named after it.
+"""Judges of chapter 05, "The stream and the norms".
 
-Each has the reference, unless the package has one; then the checks in teaching order; then the classic mistakes that
-exercises.toml cannot hold. What is right comes from hand-worked numbers and from sums written out one number at a
-time.
+What is right comes from hand-worked numbers and from sums written out one number at a time.
 """
