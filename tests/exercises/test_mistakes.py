@@ -166,19 +166,22 @@ def test_a_slip_is_the_answer_with_a_piece_of_its_code_replaced(exercise):
 
 
 def test_a_mistake_may_stand_with_its_sentence_alone_and_comes_first(exercise):
-    prose = dataclasses.replace(exercise.prose, slips={"square": ["times * x", "x**times"]})
+    ways = [["times * x", "x**times"], ["times * x", "times * x * x"]]
+    prose = dataclasses.replace(exercise.prose, slips={"square": ways})
     made = Exercise(prose, double)
     made.mistake("tens", lambda x, times=2: x**times)
     made.case("ten", np.array([10.0]), want=[20.0])
     assert said(made, lambda x, times=2: x**times).endswith("yours is [100]. You squared it.")
+    assert said(made, lambda x, times=2: times * x**2).endswith("yours is [200]. You squared it.")
     with pytest.raises(ValueError, match="'x / times' is not in the answer"):
-        Exercise(dataclasses.replace(prose, slips={"square": ["x / times", ""]}), double)
+        Exercise(dataclasses.replace(prose, slips={"square": [["x / times", ""]]}), double)
 
 
 def test_in_the_catalogue_a_sentence_may_be_followed_by_pieces_of_code():
-    assert _mistakes({"one": "A.", "two": ["B.", "x", "y"]}) == {
-        "mistakes": {"one": "A.", "two": "B."},
-        "slips": {"two": ["x", "y"]},
+    said = {"one": "A.", "two": ["B.", "x", "y"], "three": ["C.", ["x", "y"], ["x", "z", "w", ""]]}
+    assert _mistakes(said) == {
+        "mistakes": {"one": "A.", "two": "B.", "three": "C."},
+        "slips": {"two": [["x", "y"]], "three": [["x", "y"], ["x", "z", "w", ""]]},
     }
 
 

@@ -34,12 +34,17 @@ def of_chapter(number: str) -> dict[str, Prose]:
     }
 
 
-def _mistakes(said: dict[str, str | list[str]]) -> dict[str, dict[str, Any]]:
-    """Returns the sentences, and the replaced pieces of code where a sentence is the first entry of a list."""
+def _mistakes(said: dict[str, str | list[Any]]) -> dict[str, dict[str, Any]]:
+    """Returns the sentences, and the replaced pieces of code where a sentence is the first entry of a list.
+
+    Several ways to make the same mistake are lists of their own.
+    """
     listed = {name: [one] if isinstance(one, str) else one for name, one in said.items()}
     return {
         "mistakes": {name: sentence for name, (sentence, *_) in listed.items()},
-        "slips": {name: edits for name, (_, *edits) in listed.items() if edits},
+        "slips": {
+            name: ways if isinstance(ways[0], list) else [ways] for name, (_, *ways) in listed.items() if ways
+        },
     }
 
 

@@ -31,8 +31,8 @@ class Prose:
         hints: three hints, each giving away more than the one before.
         mistakes: a sentence for each classic mistake, under the mistake's name.
         builds_on: exercises whose functions this one uses; the practice notebook gets them with `mine`.
-        slips: for mistakes that are the answer with pieces of its code replaced, a piece, what stands in its place,
-            then perhaps another pair.
+        slips: for mistakes that are the answer with pieces of its code replaced, one or several ways to make each: a
+            piece, what stands in its place, then perhaps another pair.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Prose:
     hints: Sequence[str]
     mistakes: Mapping[str, str]
     builds_on: Sequence[str] = ()
-    slips: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    slips: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
 
     @property
     def stars(self) -> str:
@@ -79,9 +79,10 @@ class Exercise:
 
     A judge declares what is right with `case`, `also`, `refuses` and `shape`, usually one line per check. If one call
     and one value are not enough, it uses `check`. Expected values must not come from the reference. A classic mistake
-    that is the answer with pieces of its code replaced stands in the prose. The judge declares the others, which come
-    after these: with `slip` if names are replaced, or else with `mistake`. When an answer fails a check, the mistakes
-    run the same check, and the first one with the same wrong value is named. So list the likelier of two first.
+    that is the answer with short pieces of its code replaced stands in the prose. The judge declares the others, which
+    come after these: with `slip` if names are replaced or the pieces are long, or else with `mistake`. When an answer
+    fails a check, the mistakes run the same check, and the first one with the same wrong value is named. So list the
+    likelier of two first.
 
     Attributes:
         prose: the text of the exercise.
@@ -110,8 +111,9 @@ class Exercise:
 
     def __post_init__(self) -> None:
         """Makes the mistakes that stand in the prose."""
-        for name, edits in self.prose.slips.items():
-            self.slip(name, *edits)
+        for name, ways in self.prose.slips.items():
+            for edits in ways:
+                self.slip(name, *edits)
 
     @property
     def name(self) -> str:

@@ -58,9 +58,3 @@ loss.case(
     np.array([0, 1]), want=(math.log(1 + math.exp(-1)) + math.log(2)) / 2,
     what="the surprise of logits [[1000, 999], [0, 0]], targets [0, 1],",
 )  # fmt: skip
-
-
-_MAX, _CHOSEN = "logits.max(axis=1, keepdims=True)", "shifted[np.arange(len(targets)), targets]"
-_NATS = f"(totals - {_CHOSEN})"
-loss.slip("log of p", _NATS, f"(-np.log(np.exp({_CHOSEN} - totals) + 1e-12))")
-loss.slip("one maximum", _MAX, "logits.max()")

@@ -79,12 +79,9 @@ for _loud in ((_apart, 0, 1000), (_apart - 3000, -3000, 0)):
 
 _HIDE = "np.where(mask, scores, -np.inf)"
 _AFTERWARDS = (_HIDE, "scores", "softmax(scores)", "softmax(scores) * (1 if mask is None else mask)")
-for _number in ("-30.0", "-100.0", "-1000.0"):
-    attention.slip("finite", "-np.inf", _number)
 attention.slip("overflow", softmax=lambda x: np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True))
 attention.slip(
     "zero after, divided anew", *_AFTERWARDS,
     "return", "weights = weights / weights.sum(-1, keepdims=True)\n    return",
 )  # fmt: skip
-attention.slip("picked", f"scores = {_HIDE}", "scores[..., ~mask] = -np.inf")
 attention.slip("one row", softmax=lambda x: softmax(x.reshape(-1)).reshape(x.shape))

@@ -72,4 +72,3 @@ def _(multi_head):
 several.slip("columns", scaled_dot_product_attention=attention.wrong("columns"))
 several.slip("zero after", scaled_dot_product_attention=attention.wrong("zero after"))
 several.slip("split by reshape", split_heads=lambda x, n_heads: x.reshape(n_heads, len(x), -1))
-several.slip("pair handed on", "mixed, _ =", "mixed =", "merge_heads(mixed)", "mixed.swapaxes(-3, -2)")

@@ -129,8 +129,3 @@ def _(sees_order):
         "A weak effect is still an effect: ignore only rounding errors, which are a billion times smaller."
     )
     _judge(sees_order, lambda x: x + 0.001 * np.roll(x, 1, axis=0), True, faint, advice)
-
-
-_ORDERS = "[generator.permutation(len(x)) for _ in range(5)]"
-detector.slip("shifted", _ORDERS, "[np.roll(np.arange(len(x)), -1)]")
-detector.slip("two rows", _ORDERS, "[np.r_[len(x) - 1, 1 : len(x) - 1, 0]]")

@@ -88,8 +88,3 @@ def _(t5_bucket):
             first = np.argmax(got != want)  # 0 where none is wrong
             what = f"the bucket of relative position {clear[first]}, with {named},"
             expect(got[first], want[first], what)
-
-
-_SIZE = "n_buckets // 2 if bidirectional else n_buckets"
-buckets.slip("sign", "-relative_positions", "relative_positions")
-buckets.slip("both", _SIZE, "n_buckets // 2", "if bidirectional", "if True", "> 0", "< 0")

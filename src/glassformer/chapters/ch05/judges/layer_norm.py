@@ -51,5 +51,3 @@ layer.case("first the gain of each feature, then its shift", _x, GAIN, _b, want=
 layer.case("another ε", _x, GAIN, _b, 0.5, want=layer_norm_by_hand)
 layer.also(_x, GAIN, _b, eps=0.01, want=layer_norm_by_hand)
 layer.case("any axes in front", numbers(2, 3, 4), GAIN, _b, want=layer_norm_by_hand, axes="B T D")
-
-layer.slip("positions", "axis=-1", "axis=max(-2, -x.ndim)")

@@ -42,5 +42,3 @@ norm.case("the gain of each feature", _x, GAIN, want=rms_norm_by_hand)
 norm.case("another ε", _x, GAIN, 0.5, want=rms_norm_by_hand)
 norm.also(_x, GAIN, eps=0.01, want=rms_norm_by_hand)
 norm.case("any axes in front", numbers(2, 3, 4), GAIN, want=rms_norm_by_hand, axes="B T D")
-
-norm.slip("positions", "axis=-1", "axis=max(-2, -x.ndim)")

@@ -82,9 +82,3 @@ _after = (_x + _mix @ _x) / 2 + 3
 block.also(
     _x, _attention, _feed_forward, _halves, _less_one, "post", want=_after + np.maximum(_after @ _turn, 0) - 1
 )
-
-
-block.slip(
-    "write normed", "attention(norm_1(x))", "norm_1(attention(x))",
-    "feed_forward(norm_2(x))", "norm_2(feed_forward(x))",
-)  # fmt: skip

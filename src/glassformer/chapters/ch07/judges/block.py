@@ -65,15 +65,10 @@ whole.slip(
     *_UNNORMED, _ATTEND, f"{_ATTEND}\n    x = {_NORM_1}",
     f"return x + {_FEED}", f"x = x + {_FEED}\n    return {_NORM_2}",
 )  # fmt: skip
-whole.slip("normed stream", "x + multi_head", "normed + multi_head")
-whole.slip("normed stream", "x + feed_forward", "normed + feed_forward")
-whole.slip("unnormed", *_UNNORMED[:2])
-whole.slip("unnormed", *_UNNORMED[2:])
 whole.slip(
     "norm of the write",
     *_UNNORMED, _ATTEND, _NORM_1.replace("(x", f"({_ATTEND}"), _FEED, _NORM_2.replace("(x", f"({_FEED}"),
 )  # fmt: skip
-whole.slip("attention lost", "x = x +", "y = x +", _NORM_2, _NORM_2.replace("(x", "(y"))
 whole.slip("norms swapped", _NORM_1, "first", _NORM_2, _NORM_1, "first", _NORM_2)
 
 

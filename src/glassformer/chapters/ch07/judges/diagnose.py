@@ -59,8 +59,5 @@ for _kind, _block in KINDS.items():
     )  # fmt: skip
 
 
-_BIASED = 'zeros | {"feedforward.W_down.bias": weights["feedforward.W_down.bias"]} |'
-clinic.slip("bias forgotten", "zeros |", _BIASED)
-clinic.slip("output grows", "(100, 200)", "(1, 2)", ", rtol=1e-3, atol=1e-3", "")
 clinic.mistake("other name", lambda *args: diagnose(*args).replace(" ", "_"))
 clinic.mistake("number", lambda *args: list(KINDS).index(diagnose(*args)))

@@ -27,9 +27,3 @@ paper.case(
 paper.case("two norms", True, want=2_048, part="norms", being="a gain and a bias of 512, twice")
 paper.case("the whole block: 12D² + 13D", True, want=3_152_384, part="total")
 paper.case("without biases in attention: 12D² + 9D", False, want=(1_048_576, 2_099_712, 2_048, 3_150_336))
-
-
-_FEED = "D * F + F + F * D + D"
-paper.slip("feed-forward's biases", _FEED, "D * F + F + F * D")
-paper.slip("feed-forward's biases", _FEED, "D * F + F + F * D + F")
-paper.slip("feed-forward's biases", _FEED, "D * F + D + F * D + D")

@@ -52,6 +52,3 @@ door.also_refuses(np.array([0, 1, 2, 3, 4, 5]), 5, 8, what="the id 5 at the sixt
 door.also_refuses(
     np.arange(12).reshape(2, 6) % 5, 5, 4, what="two texts of 6 ids with a context of 4", names=(6, 4)
 )
-
-
-door.slip("negatives pass", "not 0 <= some", "not some")

@@ -41,7 +41,3 @@ moved.case(
     np.array([1, 0, 2, 0]), 0, 3, want=[[_T, _F, _F], [_T] * 3, [_T] * 3, [_T] * 3],
 )  # fmt: skip
 moved.also(np.array([0, 2, 0]), 1, 4, tied=False, want=[[_F] * 4] * 3)
-
-
-_ROWS = "table[np.cumsum(ids == token) > 0] = True"
-moved.slip("column alone", _ROWS, "", "if tied", "if True")

@@ -51,8 +51,3 @@ _grouped_case("four heads in two groups", 4, 2, 3, 5, 2)
 _grouped_case("six heads in two groups", 6, 2, 4, 4, 3)
 _grouped_case("with a causal mask", 6, 3, 5, 5, 2, mask=np.tri(5, dtype=bool))
 _grouped_case("a group for every head", 3, 3, 2, 4, 2)
-
-_EVERY, _SUMMED = "np.repeat(x, times, axis=0)", "one.reshape(len(k), times, *one.shape[1:]).sum(axis=1)"
-_TILED = "np.tile(x, (times, 1, 1))"
-grouped_back.slip("by turns", _EVERY, _TILED)
-grouped_back.slip("one of the group", _SUMMED, "one[times - 1 :: times]")

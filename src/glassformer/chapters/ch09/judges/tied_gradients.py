@@ -48,6 +48,3 @@ for _title, _T, _V, _D, _scale, _repeated in (
     if _repeated:
         _ids[-2:] = _ids[0]
     tied.case(_title, _ids, _targets, drawn(_V, _D) * 0.7, _scale, want=_slopes, what="tied_gradients(…)")
-
-tied.slip("scale in one use", "scale * grad @ E", "grad @ E")
-tied.slip("not summed", "(grad * plain).sum()", "(grad * plain).sum(axis=-1)")

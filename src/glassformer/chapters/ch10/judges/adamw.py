@@ -61,7 +61,3 @@ def _adamw_case(title: str, n: int, *given: Any) -> None:
 
 _adamw_case("the same as PyTorch's at the seventh step", 7, 0.01, (0.9, 0.95), 1e-8, 0.1)
 _adamw_case("different values for every setting", 4, 0.2, (0.8, 0.99), 0.1, 0.5)
-
-
-_SQUARE = "betas[1] * v + (1 - betas[1]) * grad**2"
-stepped.slip("swapped shares", _SQUARE, "(1 - betas[1]) * v + betas[1] * grad**2")

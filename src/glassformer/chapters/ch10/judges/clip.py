@@ -35,6 +35,3 @@ _clip_case(
     {name: [4e4, -4e4, 4e4, 4e4] for name in "abcd"}, 3.2e5,
 )  # fmt: skip
 _clip_case("a gradient of zeros", {"a": np.zeros(3)}, 1.0, {"a": np.zeros(3)}, 0.0)
-
-
-clipped.slip("squared", "math.sqrt", "")

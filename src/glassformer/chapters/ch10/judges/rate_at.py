@@ -27,8 +27,3 @@ rated.case("or a different fraction", 60, 0.3, 20, 100, final_share=0.5, want=0.
 rated.also(60, 0.3, 20, 100, final_share=0.0, want=0.15)
 rated.case("without a warm-up, the rate starts at the peak", 0, 0.02, 0, 10, want=0.02)
 rated.also(5, 0.02, 0, 10, want=0.011)
-
-
-_UP, _P = "(step + 1) / (warmup + 1)", "(step - warmup) / (steps - warmup)"
-rated.slip("from zero", _UP, "step / (warmup + 1)")
-rated.slip("from the start", _P, "(step - warmup) / steps")

@@ -111,5 +111,4 @@ _train_case("four steps: rate, clipping, m and v", 4, 1)
 _train_case("four steps whose average gradients are short enough", 4, 1, max_norm=4.5)
 _train_case("two blocks, and gradients that are much too long", 3, 2, max_norm=0.05, warmup=0)
 
-looped.slip("no memory", "memory[name] = m, v", "pass")
 looped.slip("count from 0", "step + 1, rate", "step, rate", adamw=quiet(adamw))

@@ -84,4 +84,3 @@ _patient(_title, _reads(ahead=1), _reads(), "leak", also=True, ids=(_ROUND + 4) 
 
 _LEAK, _CACHE = re.findall(r"    if not .*\n.*\n", clinic.answer)
 clinic.slip("cache first", _LEAK + _CACHE, _CACHE + _LEAK)
-clinic.slip("no cache", "(logits, write(ids)", "(logits.argmax(axis=-1), write(ids).argmax(axis=-1)")

@@ -43,8 +43,3 @@ _what = "draw from ten equally likely ids with the largest number below 1"
 one_of.case(_title, _ten, _largest, want=9, what=_what)
 _what = "draw from ten equally likely ids and an impossible one, with the largest number below 1"
 one_of.also(np.append(_ten, 0.0), _largest, want=9, what=_what)
-
-
-_PLACE = 'np.searchsorted(ends, uniform * ends[-1], side="right")'
-for _seed in (0, 8, 42):
-    one_of.slip("own numbers", _PLACE, f"np.random.default_rng({_seed}).choice(len(ends), p=probabilities)")

@@ -20,6 +20,3 @@ llama.case(
 )
 llama.also(128_256, 4096, 32, 32, 8, 14_336, want=8_030_261_248)
 llama.case("a tied head: SmolLM2 135M", 49_152, 576, 30, 9, 3, 1536, tied=True, want=134_515_008)
-
-
-llama.slip("biases in the norms", "d_ff + 2 * D", "d_ff + 4 * D")

@@ -57,6 +57,3 @@ folded.case(
         [g * 0.7 * math.sqrt(8) for g in numbers(8, seed=2)],
     ),
 )  # fmt: skip
-
-
-folded.slip("ε forgotten", " + eps", "")

@@ -90,4 +90,3 @@ _judged("three heads", 13, 12, 1, 3, 7, "gpt2 with three heads")
 _judged("twelve blocks: h.10 does not come after h.1", 17, 8, 12, 2, 9, "gpt2 with twelve blocks")
 
 whole.slip("exact GELU", gelu_tanh=gelu)
-whole.slip("ε", '.bias"])', '.bias"], eps=1e-12)')

@@ -35,6 +35,3 @@ for _title, _file, _want, _what in (
     ("null means the same as a missing field", _NULL, (128, 1, 524_288), "a file with null in it"),
 ):  # fmt: skip
     fields.case(_title, _file, want=_want, what=_what)
-
-
-fields.slip("not in the file", 'config.get("num_key_value_heads")', 'config["num_key_value_heads"]')

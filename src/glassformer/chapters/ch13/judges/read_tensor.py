@@ -64,6 +64,3 @@ for _title, _data, _name, _want in (
     ("BF16: the upper half of a float32", _BRAIN, "b", [1.0, -2.5, 96.0, 2.0**-20]),
 ):
     tensor.case(_title, _data, _name, want=_want, what=f"read_tensor(file, {_name!r})")
-
-
-tensor.slip("brain below", "<< 16", "<< 8")

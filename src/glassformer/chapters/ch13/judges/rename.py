@@ -45,6 +45,3 @@ names.also_refuses("h.0.attn.c_attn.weight")
 names.refuses("a table in a block, a block's norm outside", "h.3.wte.weight")
 names.also_refuses("ln_1.weight")
 names.refuses("another end", "h.0.ln_1.scale")
-
-
-names.slip("c_proj alike", "attention.W_o", "feedforward.W_down")

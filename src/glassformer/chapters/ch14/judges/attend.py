@@ -46,6 +46,3 @@ repair.case(
     "any axes in front", _four, _four, _two_texts * _v, want=_two_texts * _means,
     axes="B H T K", what="attend of two texts with a head each",
 )  # fmt: skip
-
-
-repair.slip("itself hidden", "np.tri(T", "np.tri(T, k=-1", "-np.inf", "-1e9")

@@ -54,4 +54,3 @@ put_to_ward(first, {
 first.mistake(
     "the largest", lambda *runs: int(np.argmax([abs(a - b).max() for a, b in zip(*runs, strict=True)]))
 )
-first.slip("how many", "return -1", "return len(mine)")

@@ -59,6 +59,3 @@ put_to_ward(start, {
         Bed("untrained, but confident of character 0 at padding", _first(65, padding=True, at_padding=20.0), True),
     ],
 })  # fmt: skip
-
-
-start.slip("another logarithm", "np.log(logits", "np.log10(logits")

@@ -67,6 +67,3 @@ put_to_ward(padding, {
         Bed("causal, with a mask", (_reads(causal=True), TEXT, 4), True),
     ],
 })  # fmt: skip
-
-
-padding.slip("mask turned round", "< T)", ">= T)", "np.ones(T, bool)", "np.zeros(T, bool)")
