@@ -37,7 +37,16 @@ FILES = [
 # its Muon, glassformer.train has of its own
 SCRATCH_FILES = ["layer", "dropout", "optimizer", "twin"]
 NN_FILES = ["product", "adapters"]
-SCRATCH_NAMES = {"Layer", "Dropout", "AdamW", "Muon", "orthogonalized", "clip_gradients", "add_at", "in_numpy"}
+SCRATCH_NAMES = {
+    "Layer",
+    "Dropout",
+    "AdamW",
+    "Muon",
+    "orthogonalized",
+    "clip_gradients",
+    "add_at",
+    "in_numpy",
+}
 ELSEWHERE = {"normal", "plus"}  # scratch has them in layer.py, nn in linear.py
 
 
