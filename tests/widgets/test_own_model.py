@@ -126,6 +126,7 @@ def test_a_run_that_python_shows_and_a_model_of_the_page_are_told_apart(mount, f
     w = mount(widgets.AblationBoard(folder))
     w.rest()
     expect(summary(w)).to_have_text(f"Model: yours, {folder}")
+    assert w.page.evaluate("window.asked ?? 0") == 0  # Python has measured it
     before = w.says
     opened(w, file)
     expect(summary(w)).to_have_text("Model: yours, my-gpt")

@@ -1,7 +1,7 @@
 """Shows the book's model as a switchboard: what is lost without a head, a sublayer, or several at once?"""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,7 @@ class AblationBoard(ModelView, module="ablation_board"):
         return [part for part, whole in parts if part in given or (whole in given and "head" in part)]
 
 
-@cache
+@lru_cache(8)
 def _losses(source: Source, text: str, off: tuple[str, ...]) -> dict[str, float | None]:
     inputs, targets = inputs_and_targets(source.tokenizer.encode(text)[None])
     with inside.without(source.model, off) as model:
@@ -126,7 +126,7 @@ def _losses(source: Source, text: str, off: tuple[str, ...]) -> dict[str, float 
     return {what: loss if loss is None else round(float(loss), 5) for what, loss in found.items()}
 
 
-@cache
+@lru_cache(8)
 def _writes(
     source: Source, prompt: str, n_new: int, off: tuple[str, ...], temperature: float, seed: int
 ) -> str:
@@ -138,7 +138,7 @@ def _writes(
     return tokenizer.decode(ids[len(prompt) :])
 
 
-@cache
+@lru_cache(8)
 def _validation(source: Source) -> tuple[list[str], list]:
     """Returns stretches of the text that the model was not trained on, as text and as batches."""
     known, T = set(source.tokenizer.characters), source.config.context_length
@@ -157,7 +157,7 @@ def _validation(source: Source) -> tuple[list[str], list]:
     return [source.tokenizer.decode(window) for window in windows], batches
 
 
-@cache
+@lru_cache(8)
 def _alone(source: Source) -> dict[str, float]:
     """Returns the loss on these stretches without each part."""
     losses = inside.ablations(source.model, _validation(source)[1])
