@@ -109,13 +109,12 @@ OF_ONES_OWN = {name: small() for name in TAKE} | {
 def test_every_view_shows_a_model_that_python_gives_it_and_says_whose_it_is(mount, name):
     w = mount(getattr(widgets, name)(OF_ONES_OWN[name], tokenizer=TOKENIZER))
     w.rest()
-    assert "book’s" not in summary(w).inner_text() if name in TAKE else True
     first = w.root.locator(".gf-drawing").inner_text()
     w.root.locator("textarea, input[type=text]").first.fill("Abide, my ill")
     w.rest()
     assert w.root.locator(".gf-drawing").inner_text() != first
-    assert "stopped because of an error" not in w.root.inner_text()
-    assert "NaN" not in w.root.inner_text()
+    for wrong in ("stopped because of an error", "NaN", "was never trained"):
+        assert wrong not in w.root.inner_text()
     if name in TAKE:
         expect(summary(w)).to_have_text("Model: yours")
         expect(line(w)).not_to_contain_text("the book’s model")
