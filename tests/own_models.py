@@ -29,10 +29,10 @@ SIZES = {
 }
 
 
-def small(seed=0, **changes):
-    """Returns a small decoder in float32."""
+def small(seed=0, *, dtype=np.float32, **changes):
+    """Returns a small decoder, in float32 unless told otherwise."""
     config = ModelConfig(**SIZES | changes)
-    return Transformer(config, generator=np.random.default_rng(seed), dtype=np.float32)
+    return Transformer(config, generator=np.random.default_rng(seed), dtype=dtype)
 
 
 def in_one_file(model, characters=CHARACTERS, *, dtype=np.float32, **metadata):

@@ -17,7 +17,7 @@ import torch
 from close import SINGLE, assert_close
 
 from glassformer import nn, scratch, shipped, text
-from glassformer.checkpoints import in_numpy, model_of
+from glassformer.checkpoints import model_of
 from glassformer.dates import TARGET_PLACES, date_pairs
 from glassformer.generate import generate
 from glassformer.scratch import cross_entropy
@@ -357,8 +357,10 @@ def test_half_becomes_single_and_double_stays(room):
 def test_a_twin_in_numpy_has_a_copy_of_the_weights():
     model, _ = load("dates", room="nn")
     expected = load("dates")[0].state_dict()
-    twin = in_numpy(model.train())
+    assert scratch.in_numpy(model.train()).training
+    twin = scratch.in_numpy(model.eval())
     assert not twin.training
+    assert scratch.in_numpy(twin) is twin
     with torch.no_grad():
         model.token_embedding.weight.zero_()
     found = twin.state_dict()

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError
@@ -45,9 +45,6 @@ from glassformer.untrusted_files import (
     read_json,
 )
 
-if TYPE_CHECKING:
-    from glassformer import nn, scratch
-
 __all__ = [
     "ROOMS",
     "Checkpoint",
@@ -57,7 +54,6 @@ __all__ = [
     "check_place",
     "checked_bytes",
     "checksum_of",
-    "in_numpy",
     "latest",
     "load",
     "load_model",
@@ -278,12 +274,6 @@ def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch") -> 
         checks.state_dict(shapes, {name: weight.shape for name, weight in weights.items()})
         model.load_state_dict({name: torch.tensor(weight) for name, weight in weights.items()})
     return model.eval()
-
-
-def in_numpy(model: "nn.Transformer") -> "scratch.Transformer":
-    """Copies a PyTorch model to the NumPy room, where its computations can be traced; the copy is in evaluation."""
-    weights = {name: weight.detach().cpu().numpy() for name, weight in model.named_parameters()}
-    return model_of(model.config, weights)
 
 
 # training.json

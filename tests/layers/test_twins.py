@@ -35,9 +35,18 @@ FILES = [
 ]
 # PyTorch brings its own: nn.Module, nn.Dropout, torch.optim.AdamW, clip_grad_norm_, autograd;
 # its Muon, glassformer.train has of its own
-SCRATCH_FILES = ["layer", "dropout", "optimizer"]
+SCRATCH_FILES = ["layer", "dropout", "optimizer", "twin"]
 NN_FILES = ["product", "adapters"]
-SCRATCH_NAMES = {"Layer", "Dropout", "AdamW", "Muon", "orthogonalized", "clip_gradients", "add_at"}
+SCRATCH_NAMES = {
+    "Layer",
+    "Dropout",
+    "AdamW",
+    "Muon",
+    "orthogonalized",
+    "clip_gradients",
+    "add_at",
+    "in_numpy",
+}
 ELSEWHERE = {"normal", "plus"}  # scratch has them in layer.py, nn in linear.py
 
 

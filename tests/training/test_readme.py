@@ -31,7 +31,7 @@ def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, capsys):
     for part in PARTS:
         exec(re.sub(r"steps=\d+", "steps=2", part), names)  # 2 steps say as much as 2000: does it run?
         written.append(capsys.readouterr().out.replace('device="auto" has chosen cpu\n', ""))
-    assert len(PARTS) == 7
+    assert len(PARTS) == 8
     assert (tmp_path / "runs" / "by-hand" / "step-00000002").is_dir()
     assert "The loss falls, in NumPy" in shown[-1]
     assert len(written[4]) == 1 + 60 + 1  # what it was given, what it wrote, and the end of the line
@@ -40,6 +40,7 @@ def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, capsys):
     assert counted in TEXT.replace("`", "")
     assert adapters.split()[1] == merged.split()[1]  # to two decimals
     assert names["adapted"] is not names["fresh"]
+    assert written[7] == "GlassMachine()\nLiveWriter()\n"
 
 
 def test_its_table_says_what_was_measured():

@@ -52,6 +52,18 @@ def test_one_step_by_torch_alone():
         torch.testing.assert_close(weight, other.get_parameter(name), rtol=1e-9, atol=1e-12)
 
 
+def test_an_evaluation_makes_every_validation_batch_once(monkeypatch):
+    """Also if there is an average of the weights, which is evaluated on the same batches."""
+    mine, made = trainer(steps=1, warmup=0, ema=0.5, evaluate_every=1), []
+    batches = list(mine.task.validation())
+    monkeypatch.setattr(mine.task, "validation", lambda: (made.append(1) or batch for batch in batches))
+    [record] = mine.run()
+    assert len(made) == len(batches)
+    with mine._as_used():
+        expected = evaluate.validation_loss(mine.model, task())
+    assert record["validation_loss_ema"] == pytest.approx(expected, rel=1e-12)
+
+
 # Nothing but a step changes a weight
 
 SMALLEST = 5e-324  # a configuration refuses 0, with which nothing could be learned; this one moves no float32

@@ -197,7 +197,11 @@ SENTENCES = [
     ("GlassMachine", {"part": "head 0 4"}, "for a head which of 4"),
     ("GlassMachine", {"part": "tail"}, "part='tail'"),
     ("GlassMachine", {"reads": "words", "text": "a 7"}, r"text\[2\]='7' is not one of the 65 characters"),
-    ("GlassMachine", {"model": "words"}, r"reads BytePairTokenizer tokens.*GlassMachine\(reads='words'\)"),
+    (
+        "GlassMachine",
+        {"model": "words"},
+        r"is a BytePairTokenizer, but must be.*GlassMachine\(reads='words'\)",
+    ),
     ("LiveWriter", {"written": "é"}, "written has 'é', which is not one of the model's 65 characters"),
     ("LiveWriter", {"written": "a" * 801}, "written has 801 characters, but must have at most 800"),
     ("TrainingLab", {"text": "a" * 20_001}, "text has 20001 characters, but at most 20000 can be stored"),

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from mounting import WITHHOLD
+from own_models import TOKENIZER, small
 from playwright.sync_api import expect
 from traitlets import TraitError
 
@@ -880,11 +881,11 @@ def test_it_is_accessible_and_fits_a_phone(mount, shoot, reads):
 # --- from Python ---
 
 
-def test_words_belong_to_the_books_letters_alone(monkeypatch):
-    view = GlassMachine()
-    monkeypatch.setattr(view, "_name", "runs/mine")
+def test_words_belong_to_the_books_letters_alone():
+    view = GlassMachine(small(), tokenizer=TOKENIZER)
+    assert view._words == {}
     with pytest.raises(
-        TraitError, match="reads='words' needs model='shakespeare', but the model is 'runs/mine'"
+        TraitError, match="reads='words' needs model='shakespeare', but the model is 'your model'"
     ):
         view.reads = "words"
     assert view._file("weights of words") is None

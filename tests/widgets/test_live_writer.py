@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from glassformer import shipped
 from glassformer.generate import distribution
+from glassformer.scratch import softmax
 from glassformer.text import corpus
 from glassformer.widgets import LiveWriter
 from glassformer.widgets.engine.writer import packed_logits
@@ -452,5 +453,10 @@ def test_logits_survive_packing(call):
     np.testing.assert_allclose(
         [list(row.values()) if isinstance(row, dict) else row for row in rows], logits, atol=1e-5
     )
-    with pytest.raises(ValueError, match=r"within ±32.767"):
-        packed_logits(np.full((1, 65), 40.0))
+
+
+def test_packed_logits_of_any_size_keep_their_probabilities(call):
+    logits = np.array([[33.0, 32.0, -500.0], [3.0, 2.0, -500.0], [-40.0, -41.0, 10.0]])
+    rows = call("writer", "unpackedLogits", packed_logits(logits))
+    rows = np.array([list(row.values()) if isinstance(row, dict) else row for row in rows])
+    np.testing.assert_allclose(softmax(rows), softmax(logits), atol=1e-6)

@@ -1,20 +1,33 @@
 """Tests what all views of a running model share: accepted models, how weights arrive, and how a text is read."""
 
 import json
+import re
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from close import SINGLE, assert_close
 from linking import link
-from own_models import CHARACTERS, trained
+from own_models import CHARACTERS, TOKENIZER, in_a_file, small, trained
 from safetensors.numpy import load as arrays_from
 from traitlets import TraitError
 
-from glassformer import checkpoints, shipped, text, widgets
+from glassformer import checkpoints, nn, pretrained, shipped, text, widgets
 from glassformer.config import CHOICES, ModelConfig
-from glassformer.widgets.engine.model import LINE, MUST_BE, ModelView, packed, refusal, source_of
+from glassformer.train.recipe import special_ids
+from glassformer.widgets.engine.model import (
+    LINE,
+    MOST_WEIGHTS,
+    MUST_BE,
+    SPECIAL,
+    ModelView,
+    packed,
+    refusal,
+    source_of,
+)
+from glassformer.widgets.kit.modules import read
 
 
 class Probe(ModelView, module="model"):
@@ -122,11 +135,15 @@ REFUSED = {
         "nowhere",
         "nowhere is neither a file or folder here nor one of shakespeare, words, masked, dates",
     ),
-    "no tokenizer": ({"tokenizer": None}, None, "has no tokenizer: it was trained without one"),
+    "no tokenizer": (
+        {"tokenizer": None},
+        None,
+        "has no tokenizer, so a view cannot read a text: pass it as tokenizer",
+    ),
     "byte pairs": (
         {"tokenizer": text.BytePairTokenizer.from_text(text.corpus()[:2000], 260), "vocab_size": 260},
         None,
-        "reads BytePairTokenizer tokens; a view shows characters",
+        "is a BytePairTokenizer, but must be a CharTokenizer",
     ),
     "positions": ({"positions": "learned"}, None, 'cannot run in a page: positions="learned" is not "rope"'),
     "a head": ({"head": "tied"}, None, 'cannot run in a page: head="tied" is not "untied"'),
@@ -142,6 +159,88 @@ def test_what_cannot_run_is_refused_in_words(tmp_path, case):
         Probe(name)
     assert name in str(refused.value)
     assert words in str(refused.value)
+
+
+def in_torch(model):
+    twin = nn.Transformer(model.config, generator=None)
+    twin.load_state_dict({name: torch.tensor(weight) for name, weight in model.state_dict().items()})
+    return twin
+
+
+FORMS = {
+    "in NumPy": lambda path: (small(), TOKENIZER),
+    "in double precision": lambda path: (small(dtype=np.float64), TOKENIZER),
+    "in PyTorch": lambda path: (in_torch(small()), TOKENIZER),
+    "in bfloat16": lambda path: (in_torch(small()).to(torch.bfloat16), TOKENIZER),
+    "opened": lambda path: (pretrained.load(path), None),
+    "opened in PyTorch": lambda path: (pretrained.load(path, room="nn"), None),
+    "its path": lambda path: (Path(path), None),
+    "its name": lambda path: (path, None),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_model_gives_the_same_view(tmp_path, form):
+    path = in_a_file(tmp_path, small())
+    model, tokenizer = FORMS[form](path)
+    view = Probe(model, tokenizer=tokenizer)
+    assert view.model == view._own == (path if form.startswith("its") else "your model")
+    assert view._characters == CHARACTERS
+    ids = np.arange(5)[None]
+    bound = 0.02 if form == "in bfloat16" else 1e-6
+    np.testing.assert_allclose(view._source.model(ids), small()(ids), rtol=0, atol=bound)
+    assert Probe()._own == ""
+
+
+def test_a_view_shows_the_model_as_it_was():
+    model = small()
+    view = Probe(model, tokenizer=TOKENIZER)
+    model.token_embedding.weight[...] = 0
+    assert view._source.model.token_embedding.weight.any()
+
+
+def not_finite():
+    model = small()
+    model.unembedding.weight[0, 1] = np.nan
+    return model
+
+
+WRONG = {
+    "no tokenizer": (lambda: (small(), None), "model='your model' has no tokenizer"),
+    "two tokenizers": (lambda: ("shakespeare", TOKENIZER), "model='shakespeare' has a tokenizer of its own"),
+    "no model": (lambda: (torch.nn.Linear(2, 2), TOKENIZER), "but a view takes a Transformer of either room"),
+    "learned positions": (
+        lambda: (small(positions="learned"), TOKENIZER),
+        'cannot run in a page: positions="learned" is not "rope"',
+    ),
+    "too large": (
+        lambda: (nn.Transformer(small().config.replace(d_model=1024, d_ff=8192), generator=None), TOKENIZER),
+        "parameters, and a page takes at most 16,777,216",
+    ),
+    "not finite": (not_finite, "unembedding.weight contains nan at 0, 1"),
+    "ids without characters": (
+        lambda: (small(vocab_size=40), TOKENIZER),
+        "model='your model' has vocab_size=40, but needs 30 ids for its tokenizer's characters",
+    ),
+    "no id for a mask": (
+        lambda: (small(family="encoder"), TOKENIZER),
+        "has vocab_size=30, but needs 30 ids for its tokenizer's characters and 1 for special tokens",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_an_object_that_cannot_be_shown_is_refused_in_words(case):
+    make, words = WRONG[case]
+    given = make()
+    model, tokenizer = given if isinstance(given, tuple) else (given, TOKENIZER)
+    with pytest.raises(TraitError, match=re.escape(words)):
+        Probe(model, tokenizer=tokenizer)
+
+
+def test_the_special_ids_are_those_of_training():
+    assert {family: len(special_ids(family, 0)) for family in SPECIAL} == SPECIAL
+    assert eval(re.search(r"MOST = (.*?);", read("model_file"))[1]) == MOST_WEIGHTS * 4
 
 
 def test_a_view_may_take_some_families_alone():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from linking import fields, link
 from mounting import BLANK, MOUNT
-from own_models import CHARACTERS, in_a_file, small, trained
+from own_models import CHARACTERS, TOKENIZER, in_a_file, small, trained
 from playwright.sync_api import expect
 from safetensors import safe_open
 
@@ -97,6 +97,42 @@ def test_views_of_other_families_do_not(mount, name):
     w = mount(getattr(widgets, name)())
     w.rest()
     expect(line(w)).to_have_count(0)
+
+
+OF_ONES_OWN = {name: small() for name in TAKE} | {
+    "FillIn": small(family="encoder", vocab_size=len(CHARACTERS) + 1),
+    "DateTranslator": small(family="encoder-decoder", vocab_size=len(CHARACTERS) + 2),
+}
+
+
+@pytest.mark.parametrize("name", OF_ONES_OWN)
+def test_every_view_shows_a_model_that_python_gives_it_and_says_whose_it_is(mount, name):
+    w = mount(getattr(widgets, name)(OF_ONES_OWN[name], tokenizer=TOKENIZER))
+    w.rest()
+    first = w.root.locator(".gf-drawing").inner_text()
+    w.root.locator("textarea, input[type=text]").first.fill("Abide, my ill")
+    w.rest()
+    assert w.root.locator(".gf-drawing").inner_text() != first
+    for wrong in ("stopped because of an error", "NaN", "was never trained"):
+        assert wrong not in w.root.inner_text()
+    if name in TAKE:
+        expect(summary(w)).to_have_text("Model: yours")
+        expect(line(w)).not_to_contain_text("the book’s model")
+
+
+def test_a_run_that_python_shows_and_a_model_of_the_page_are_told_apart(mount, file, tmp_path):
+    folder = str(trained(tmp_path / "first"))
+    w = mount(widgets.AblationBoard(folder))
+    w.rest()
+    expect(summary(w)).to_have_text(f"Model: yours, {folder}")
+    assert w.page.evaluate("window.asked ?? 0") == 0  # Python has measured it
+    before = w.says
+    opened(w, file)
+    expect(summary(w)).to_have_text("Model: yours, my-gpt")
+    w.control(folder).check()
+    w.rest()
+    expect(summary(w)).to_have_text(f"Model: yours, {folder}; the one that you opened is here, too")
+    assert w.says == before
 
 
 # --- what it shows ---
@@ -461,7 +497,7 @@ def test_the_name_of_a_file_cannot_disturb_a_sentence(mount, tmp_path):
     expect(said(w)).to_contain_text(f"This view shows {'a' * 50} … {'a' * 48}�\u05d0: 2 blocks")
     assert said(w).locator("bdi").inner_text() == summary(w).locator("bdi").inner_text()
     opened(w, in_a_file(tmp_path, small(), ".safetensors"))
-    expect(summary(w)).to_have_text("Model: yours, your model")
+    expect(summary(w)).to_have_text("Model: yours")
 
 
 # --- models of any size ---

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from glassformer import inside, nn, scratch
-from glassformer.checkpoints import in_numpy
 from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import Experiment, Found
 from glassformer.experiments.training import drawn
@@ -70,7 +69,7 @@ def measure(n_layers: int, seed: int, steps: int = STEPS, every: int = EVERY) ->
     def note(record: dict) -> None:
         if record["step"] % every and record["step"] != 1:
             return
-        now = in_numpy(model)
+        now = scratch.in_numpy(model).eval()
         repetition = inside.repetition(now, text)
         seen = {
             "step": record["step"],
@@ -85,7 +84,7 @@ def measure(n_layers: int, seed: int, steps: int = STEPS, every: int = EVERY) ->
     model, settings = new_model(n_layers, seed), training(steps, seed)
     initialize(model, settings)
     Trainer(model, Repeats(seed), settings, progress=False, callback=note).run()
-    trained = in_numpy(model)
+    trained = scratch.in_numpy(model).eval()
     return {
         "curves": curves,
         "previous": inside.previous_token_scores(trained, text).tolist(),

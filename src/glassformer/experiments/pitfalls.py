@@ -12,11 +12,11 @@ from jaxtyping import Float, Int64
 from glassformer import _checks as checks
 from glassformer import nn
 from glassformer.bugs import BUGS, put_in
-from glassformer.checkpoints import in_numpy
 from glassformer.config import ModelConfig
 from glassformer.experiments import training
 from glassformer.experiments.experiment import Experiment, Found, thinned
 from glassformer.generate import generate
+from glassformer.scratch import in_numpy
 from glassformer.tasks import NextToken
 from glassformer.text import CharTokenizer, corpus
 from glassformer.train import TrainingConfig, initialize, train_in_numpy, validation_loss
@@ -174,7 +174,7 @@ def trained_in_numpy(model: nn.Transformer, task: NextToken, config: TrainingCon
 
     The gradients are those that the optimizer gets; after clipping, none is longer than 1.
     """
-    twin = in_numpy(model)
+    twin = in_numpy(model).eval()
     losses, lengths = [], []
     for loss in train_in_numpy(twin, task, config):
         losses.append(loss)

@@ -8,12 +8,11 @@ from jaxtyping import Integer
 
 from glassformer import _checks as checks
 from glassformer import inside, shipped
-from glassformer.checkpoints import in_numpy
 from glassformer.experiments.depth import recipe_of
 from glassformer.experiments.experiment import Experiment, Found
 from glassformer.experiments.inside import sample
 from glassformer.experiments.training import trainer_of
-from glassformer.scratch import Transformer
+from glassformer.scratch import Transformer, in_numpy
 from glassformer.text import corpus, split
 
 MODELS = ("the book's", "small")

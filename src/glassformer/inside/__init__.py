@@ -2,7 +2,7 @@
 
 Everything here reads a model through its trace and its weights, and leaves it unchanged. Of a PyTorch model, it
 reads a copy in NumPy; what takes parts out for a while, and what counts products, needs the NumPy model itself
-(`checkpoints.in_numpy` copies one). Ids go in, numbers come out:
+(`scratch.in_numpy` copies one). Ids go in, numbers come out:
 
     with ablated(model, 0, "attention"):
         mean_loss(model, batches)

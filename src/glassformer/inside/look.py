@@ -4,11 +4,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-import numpy as np
 from numpy import ndarray
 
 from glassformer import _checks as checks
-from glassformer.scratch import Transformer
+from glassformer.scratch import Transformer, in_numpy
 from glassformer.scratch.attention import merge_heads
 from glassformer.scratch.model import Stack
 from glassformer.scratch.norm import LayerNorm, RMSNorm
@@ -23,36 +22,17 @@ def of_either_room(instrument: Instrument) -> Instrument:
 
     @wraps(instrument)
     def reads(model: Any, *given: Any, **options: Any) -> Any:
-        return instrument(_in_numpy(model), *given, **options)
+        return instrument(in_numpy(model), *given, **options)
 
     return cast(Instrument, reads)
 
 
-def _in_numpy(model: Any) -> Any:
-    """Returns a copy of a Transformer of `nn` in NumPy, in training if it is; anything else as it is."""
-    if not is_in_torch(model):
-        return model
-    tensors = {name: weight.detach().cpu() for name, weight in model.named_parameters()}
-    # NumPy has no bfloat16
-    weights = {name: (t.float() if t.itemsize < 4 else t).numpy() for name, t in tensors.items()}
-    copy = Transformer(model.config, generator=None, dtype=np.result_type(*weights.values()))
-    copy.load_state_dict(weights)
-    return copy.train(model.training)
-
-
-def is_in_torch(model: Any) -> bool:
-    """Returns whether a model is a Transformer of `nn`, which need not be installed."""
-    return any(kind.__module__ == "glassformer.nn.model" for kind in type(model).__mro__)
-
-
 def check_in_numpy(model: Any) -> None:
     """Checks that a model is in NumPy, where an instrument can change it."""
-    if is_in_torch(model):
-        raise TypeError(
-            "model must be a Transformer of glassformer.scratch, not of glassformer.nn: "
-            "checkpoints.in_numpy(model) copies it to NumPy"
-        )
-    checks.instance("model", model, Transformer)
+    try:
+        checks.instance("model", model, Transformer)
+    except TypeError as error:
+        raise TypeError(f"{error}; scratch.in_numpy(model) copies one of glassformer.nn to NumPy") from None
 
 
 def look(model: Transformer, ids: Integer[ndarray, "*B T"]) -> Trace:

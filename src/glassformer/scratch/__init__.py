@@ -2,7 +2,7 @@
 
 These exist only here, because PyTorch has its own: `Layer` (in PyTorch,
 nn.Module), every backward pass (autograd), `Dropout`, `AdamW`, `Muon` and
-`clip_gradients`.
+`clip_gradients`. `in_numpy` copies a model of `nn` to this room.
 """
 
 from glassformer.scratch import attention, positions
@@ -66,6 +66,7 @@ from glassformer.scratch.rotary import (
     stretch,
 )
 from glassformer.scratch.soft_cap import SoftCap
+from glassformer.scratch.twin import in_numpy
 
 # Readers' own files may import these from where they were before
 vars(attention).update(MultiHeadAttention=MultiHeadAttention)
@@ -119,6 +120,7 @@ __all__ = [
     "frequencies",
     "gelu",
     "gelu_tanh",
+    "in_numpy",
     "merge_heads",
     "orthogonalized",
     "relative_positions",

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -22,9 +22,10 @@ from glassformer.nn import Transformer
 from glassformer.progress import bar as progress_bar
 from glassformer.progress import in_notebook, on_terminal
 from glassformer.protocols import OF_A_TASK
+from glassformer.tasks import Batch
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
-from glassformer.train.evaluate import batch_loss, loss_of, loss_over, n_targets, validation_loss
+from glassformer.train.evaluate import batch_loss, loss_of, loss_over, n_targets
 from glassformer.train.log import Log, Record
 from glassformer.train.optimizers import (
     load_optimizer_state,
@@ -327,13 +328,13 @@ class Trainer:
     def _evaluate(self) -> Record:
         """Returns the loss over the whole validation part, if any, with the weights and with their average."""
         self._check_weights()
-        if next(iter(self.task.validation()), None) is None:
+        batches = list(self.task.validation())
+        if not batches:
             return {}
-        shown = {"progress": self.progress and self._is_first}
-        found = {"validation_loss": validation_loss(self.model, self.task, self.processes, **shown)}
+        found = {"validation_loss": self._loss_over(batches)}
         if self.average is not None:
             with self._as_used():
-                found["validation_loss_ema"] = validation_loss(self.model, self.task, self.processes, **shown)
+                found["validation_loss_ema"] = self._loss_over(batches)
         for name, loss in found.items():
             if not np.isfinite(loss):
                 raise self._diverged(self.step, f"{name.replace('_', ' ')} is {loss}")
@@ -342,13 +343,12 @@ class Trainer:
     def _test(self) -> float:
         """Returns the loss over the whole test part, once, with the weights that are used from then on."""
         with self._as_used():
-            return loss_over(
-                self.model,
-                self.task.test(),
-                self.processes,
-                loss=loss_of(self.task),
-                progress=self.progress and self._is_first,
-            )
+            return self._loss_over(self.task.test())
+
+    def _loss_over(self, batches: Iterable[Batch]) -> float:
+        """Returns the model's mean loss over batches, of which the processes take turns."""
+        shown, loss = self.progress and self._is_first, loss_of(self.task)
+        return loss_over(self.model, batches, self.processes, loss=loss, progress=shown)
 
     def _sample(self) -> str:
         self.model.eval()

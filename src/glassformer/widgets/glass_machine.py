@@ -89,15 +89,15 @@ class GlassMachine(ModelView, module="glass_machine"):
 
     @default("_words")
     def _default_words(self) -> dict[str, Any]:
-        if self._name != LETTERS:
+        if self._source.own:
             return {}
         return json.loads(shipped.configuration(WORDS).to_json())
 
     @validate("reads")
     def _validate_reads(self, proposal: dict) -> str:
         reads = proposal["value"]
-        if reads == "words" and self._name != LETTERS:
-            raise TraitError(f"reads='words' needs model={LETTERS!r}, but the model is {self._name!r}")
+        if reads == "words" and self._source.own:
+            raise TraitError(f"reads='words' needs model={LETTERS!r}, but the model is {self.model!r}")
         return reads
 
     @property
@@ -178,8 +178,8 @@ class GlassMachine(ModelView, module="glass_machine"):
 
     def _file(self, what: str) -> bytes | None:
         """Returns the weights, or what the model that reads words needs when the reader first switches to it."""
-        if self._name == LETTERS and what == f"weights of {WORDS}":
+        if not self._source.own and what == f"weights of {WORDS}":
             return source_of(WORDS).weights
-        if self._name == LETTERS and what == f"vocabulary of {WORDS}":
+        if not self._source.own and what == f"vocabulary of {WORDS}":
             return (shipped.PLACE / WORDS / shipped.TOKENIZER).read_bytes()
         return super()._file(what)

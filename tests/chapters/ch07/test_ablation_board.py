@@ -11,6 +11,7 @@ from glassformer.chapters.ch07.ablation_board import AblationBoard, _alone
 from glassformer.experiments import stored
 from glassformer.experiments.inside import sample
 from glassformer.text import corpus, split
+from glassformer.widgets.engine.model import source_of
 
 KEPT, SHOWN = 5.1e-6, 5.1e-5  # five decimals are kept, and four are shown
 ATTENTION = [f"block {b}: head {h}" for b in range(4) for h in range(4)]
@@ -60,7 +61,7 @@ def test_an_attention_is_all_of_its_heads():
     widget = AblationBoard()
     widget.off = ["block 1: feed-forward", "block 1: attention", "block 1: head 2"]
     assert widget.off == [*ATTENTION[4:8], "block 1: feed-forward"]
-    whole = _alone("shakespeare")["block 1: attention"]
+    whole = _alone(source_of("shakespeare"))["block 1: attention"]
     assert_close(widget.losses(ATTENTION[4:8])["validation"], whole, SINGLE, beside=KEPT)
 
 
@@ -71,7 +72,10 @@ def test_the_first_picture_needs_no_weights(mount):
     w = mount(AblationBoard(off=["block 3: feed-forward"], temperature=0.8, seed=3))
     check(w)
     assert asked(w) == 0
-    rise = _alone("shakespeare")["block 3: feed-forward"] - _alone("shakespeare")["nothing"]
+    rise = (
+        _alone(source_of("shakespeare"))["block 3: feed-forward"]
+        - _alone(source_of("shakespeare"))["nothing"]
+    )
     assert w.says.startswith("Without the feed-forward network of block 3: the loss rises from 1.256 to ")
     assert w.says.endswith(f", +{rise:.3f}.")
 
@@ -84,7 +88,7 @@ def test_switches_by_keyboard_and_a_text_of_ones_own(mount):
     w.rest()
     assert w.get("off") == ATTENTION[:4]
     assert asked(w) == 1
-    alone = _alone("shakespeare")
+    alone = _alone(source_of("shakespeare"))
     heads = sum(alone[part] - alone["nothing"] for part in ATTENTION[:4])
     assert w.says.startswith("Without the attention of block 0: the loss rises from 1.256 to 1.7")
     assert w.says.endswith(f"Removed one at a time, its 4 heads cost {heads:.3f} in sum.")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer import nn, shipped
+from glassformer import nn, pretrained, shipped
 from glassformer.chapters.ch15.capstone import commands, template
 from glassformer.chapters.ch15.capstone import judge as judging
 from glassformer.chapters.ch15.capstone.judge import OPEN, RIGHT, STAGES, WRONG, Verdict, judge
@@ -424,21 +424,28 @@ def test_the_practices_loop_trains_whatever_the_adapter_takes(adapter, tmp_path,
     assert len(said.splitlines()) > 1
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """Makes a tiny run on a text of its own."""
-    folder = tmp_path_factory.mktemp("own")
+SMALL = ["model.n_layers=1", "model.d_model=16", "model.d_ff=16", "model.n_heads=2"]
+
+
+def tiny_run(folder, *changes, recipe="modern", base=None):
+    """Makes a tiny run on a text of its own, perhaps from the model of another run."""
+    folder.mkdir(exist_ok=True)
     text = corpus()[:3000]
     (folder / "mine.txt").write_text(text, encoding="utf-8")
-    small = ["model.n_layers=1", "model.d_model=16", "model.d_ff=16", "model.n_heads=2", "training.steps=4"]
     file = f"data.text={(folder / 'mine.txt').as_posix()}"
-    recipe = Recipe.of_the_book("modern", [*small, file, "training.device=cpu", "data.length=16"])
-    tokenizer, task, config = recipe.made_for(text)
-    model = nn.Transformer(config, generator=torch.Generator().manual_seed(0))
+    settings = [file, "training.device=cpu", "data.length=16", "training.steps=4", *changes]
+    recipe = Recipe.of_the_book(recipe, settings)
+    tokenizer, task, config = recipe.made_for(text, base)
+    model = base.model if base else nn.Transformer(config, generator=torch.Generator().manual_seed(0))
     initialize(model, recipe.training)
     Trainer(model, task, recipe.training, folder / "run", tokenizer=tokenizer, progress=False).run()
     (folder / "run" / "recipe.toml").write_text(recipe.to_toml(), encoding="utf-8")
     return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return tiny_run(tmp_path_factory.mktemp("own"), *SMALL)
 
 
 def test_a_card_beside_the_books(run, shown):
@@ -477,6 +484,38 @@ def test_a_run_from_before_there_was_a_test_part_has_a_card(run, shown, tmp_path
     saved = float(rows["guessing: bigram"][0]) - float(rows["validation loss"][0])
     assert float(rows["better than bigram by"][0]) == pytest.approx(saved, abs=0.002)
     assert "Your run kept none" in table.closing
+
+
+def test_a_run_that_began_with_another_model_has_a_card_that_says_so(run, shown, tmp_path):
+    gone = (tmp_path / "gone").as_posix()
+    further = tiny_run(tmp_path, f"model.from={gone}", recipe="further", base=pretrained.load(run, room="nn"))
+    capstone.card(further)
+    table = shown[-3]
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["characters read"][0] == "2,700"
+    log = read_log(further / "log.jsonl")[-1]
+    assert rows["test loss"][0] == f"{log['test_loss']:.3f}"
+    assert f"Your run began with the weights of {gone}." in table.closing
+    assert "the card cannot tell" in table.closing
+    capstone.card(run)
+    assert "began with" not in shown[-3].closing
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (["data.validation=0", "data.test=0"], "compares losses on text set aside"),
+        (
+            ["data.tokenizer=bytepairs", "data.vocab_size=270"],
+            "reads byte pairs: this card counts characters",
+        ),
+        (["model.family=encoder"], "is a run of another family"),
+    ],
+)
+def test_what_a_card_cannot_judge_is_told(changes, words, shown, tmp_path):
+    capstone.card(tiny_run(tmp_path, *SMALL, *changes))
+    assert shown[-1].mood == "bad"
+    assert words in shown[-1].lines[0][1]
 
 
 @pytest.mark.parametrize("folder", ["nowhere", "", "capstone.toml"])

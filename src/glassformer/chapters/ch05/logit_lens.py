@@ -72,7 +72,7 @@ class LogitLens(ModelView, module="logit_lens"):
             "text": self.text[-len(ids) :],
             "guesses": best.tolist(),
             "probabilities": np.take_along_axis(probabilities, best, axis=-1).round(4).tolist(),
-            "losses": (-np.log(right)).round(4).tolist(),
+            "losses": (-np.log(np.maximum(right, np.finfo(right.dtype).tiny))).round(4).tolist(),
             "ranks": ((order[:, :-1] == comes).argmax(axis=-1) + 1).tolist(),
             "added": self.added().round(3).tolist(),
         }

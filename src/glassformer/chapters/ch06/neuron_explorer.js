@@ -239,7 +239,7 @@ function render({ model, el }) {
       element.hidden = isOwn;
     }
     write(opener, opened ? "Hide the answer" : "Which characters does it favour?");
-    opener.parentElement.hidden = !guess;
+    opener.parentElement.hidden = !guess || isOwn;
     const at = Math.min(state.position, Math.max(values.length - 1, 0));
     line.show(characters, values.length, at, (t) => ({ colours: tint, value: values[t] / furthest, says: signed(values[t]) }));
     const here = values.length > 0 && { character: characters[at], at, value: values[at] };

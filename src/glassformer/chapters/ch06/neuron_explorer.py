@@ -81,7 +81,8 @@ class NeuronExplorer(ModelView, module="neuron_explorer"):
     The hidden number of a gated neuron can be positive or negative, and it writes its row of W_down with that
     sign. So it responds to two kinds of contexts and makes different characters likelier in each. What it
     promotes stays hidden until the reader asks for it. Below that, the view shows its value at each character
-    of the reader's own text.
+    of the reader's own text. Of a reader's own model, it shows these values alone: the contexts are known of the
+    book's model only.
 
     Source: Geva et al. 2021, "Transformer Feed-Forward Layers Are Key-Value Memories". Derived in chapter 06.
 
@@ -94,8 +95,7 @@ class NeuronExplorer(ModelView, module="neuron_explorer"):
         drawn: how many neurons were drawn at random.
 
     Raises:
-        TraitError: there is no such block or neuron, a number is below 0, or what excites the model's neurons is not
-            known: it is of "shakespeare" alone.
+        TraitError: there is no such block or neuron, or a number is below 0.
     """
 
     block = Int().tag(sync=True)
@@ -107,13 +107,6 @@ class NeuronExplorer(ModelView, module="neuron_explorer"):
     _missed = List().tag(sync=True)
 
     _families = ("decoder",)
-
-    def __init__(self, model: str = "shakespeare", **traits: Any) -> None:
-        super().__init__(model, **traits)
-        if model not in known():
-            raise TraitError(
-                f"model={model!r} must be a model whose neurons have been examined: {' or '.join(known())}"
-            )
 
     def values(self) -> Float[np.ndarray, " T"]:
         """Computes the neuron's value at each character of the text, with `glassformer.scratch`."""
@@ -129,12 +122,14 @@ class NeuronExplorer(ModelView, module="neuron_explorer"):
             "block": self.block,
             "neuron": self.neuron,
             "values": packed(self.values()),
-            "memory": table(self.model)[self.block][self.neuron],
+            "memory": None if self._source.own else table(self.model)[self.block][self.neuron],
         }
 
     @default("_missed")
     def _default_missed(self) -> list[list[int]]:
         """Returns neurons that are missed most: without them, the loss right after their contexts rises most."""
+        if self._source.own:
+            return []
         # Imported here so that notebooks with other views do not become stale when an experiment changes
         from glassformer.experiments import stored
 
@@ -147,11 +142,11 @@ class NeuronExplorer(ModelView, module="neuron_explorer"):
 
     @default("block")
     def _default_block(self) -> int:
-        return 3
+        return min(3, self._source.config.n_layers - 1)
 
     @default("neuron")
     def _default_neuron(self) -> int:
-        return 88
+        return min(88, self._source.config.d_ff - 1)
 
     @validate("block", "neuron")
     def _validate_place(self, proposal: dict) -> int:
@@ -163,4 +158,4 @@ class NeuronExplorer(ModelView, module="neuron_explorer"):
         return value
 
     def _file(self, what: str) -> bytes | None:
-        return file(self._name) if what == "neurons" else super()._file(what)
+        return file(self.model) if what == "neurons" and not self._source.own else super()._file(what)

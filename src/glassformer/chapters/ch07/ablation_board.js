@@ -141,7 +141,8 @@ function render({ model, el }) {
 
   const texts = stored.windows.map(ids);
   const characters = sum(texts.map((text) => text.length - 1));
-  const isOwn = Boolean(model.get("_own")); // a reader's own model, of which nothing has been measured before
+  const isOwn = Boolean(model.get("_own")); // a reader's own model
+  const isMeasured = Boolean(stored.state); // what the parts are worth alone; not if the reader has opened the model in the page
   const on = isOwn ? `on ${plural(characters, "character")} of the book’s held-out text` : `on ${characters} characters that it was not trained on`;
   const nNew = Math.min(N_NEW, Math.floor(context / 2));
   const results = new Map();
@@ -157,7 +158,7 @@ function render({ model, el }) {
     results.set(key.text, losses.text ?? Number.NaN);
     results.set(key.writes, writes);
   };
-  if (!isOwn) {
+  if (isMeasured) {
     const [off0, temperature0, seed0] = stored.state;
     const first = { text: stored.text, temperature: temperature0, seed: seed0 };
     remember({ ...first, off: [] }, stored.intact);
@@ -208,7 +209,7 @@ function render({ model, el }) {
     }
     view.busy("results", false);
     drawn.ask();
-    if (isOwn && !trouble) await measure(wanted);
+    if (!isMeasured && !trouble) await measure(wanted);
   }
 
   // What each part of a reader's own model is worth alone, one after another, as long as nothing else is wanted.

@@ -1,7 +1,7 @@
 """Shows the book's model as a switchboard: what is lost without a head, a sublayer, or several at once?"""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,8 @@ from glassformer import inside
 from glassformer.experiments import stored
 from glassformer.experiments.inside import N_TARGETS, sample
 from glassformer.generate import generate
-from glassformer.scratch import Transformer
 from glassformer.text import corpus, inputs_and_targets, split
-from glassformer.widgets.engine.model import ModelView, source_of
+from glassformer.widgets.engine.model import ModelView, Source
 from glassformer.widgets.engine.mulberry import mulberry32
 from glassformer.widgets.kit.view import Number
 
@@ -57,6 +56,7 @@ class AblationBoard(ModelView, module="ablation_board"):
     seed = Int(0, min=0).tag(sync=True)
 
     _families = ("decoder",)
+    _shortest = 2  # with one character, there is no next one to predict
 
     def losses(self, off: Sequence[str] | None = None) -> dict[str, float | None]:
         """Returns the mean loss in nats on the 512 characters and on the text, computed with `scratch`.
@@ -65,7 +65,7 @@ class AblationBoard(ModelView, module="ablation_board"):
         loss is None.
         """
         text = self.text[: self._source.config.context_length]
-        return _losses(self.model, text, tuple(self.off if off is None else off))
+        return _losses(self._source, text, tuple(self.off if off is None else off))
 
     def writes(self, off: Sequence[str] | None = None) -> str:
         """Returns what the model writes after the text; `off` is as for `losses`."""
@@ -73,13 +73,13 @@ class AblationBoard(ModelView, module="ablation_board"):
         n_new = min(N_NEW, context // 2)
         prompt = self.text[:context][-(context - n_new) :]
         off = tuple(self.off if off is None else off)
-        return _writes(self.model, prompt, n_new, off, self.temperature, self.seed)
+        return _writes(self._source, prompt, n_new, off, self.temperature, self.seed)
 
     @default("_stored")
     def _default_stored(self) -> dict[str, Any]:
-        texts, _ = _validation(self.model)
-        alone = _alone(self.model)
-        is_measured = self.model == "shakespeare"
+        texts, _ = _validation(self._source)
+        alone = _alone(self._source)
+        is_measured = not self._source.own
         worth = stored("inside", part="ablations")[0].found if is_measured else alone
         now = {"losses": self.losses(), "writes": self.writes()}
         return {
@@ -113,17 +113,12 @@ class AblationBoard(ModelView, module="ablation_board"):
         return [part for part, whole in parts if part in given or (whole in given and "head" in part)]
 
 
-@cache
-def _model(name: str) -> Transformer:
-    return source_of(name).model
-
-
-@cache
-def _losses(name: str, text: str, off: tuple[str, ...]) -> dict[str, float | None]:
-    inputs, targets = inputs_and_targets(source_of(name).tokenizer.encode(text)[None])
-    with inside.without(_model(name), off) as model:
+@lru_cache(8)
+def _losses(source: Source, text: str, off: tuple[str, ...]) -> dict[str, float | None]:
+    inputs, targets = inputs_and_targets(source.tokenizer.encode(text)[None])
+    with inside.without(source.model, off) as model:
         found: dict[str, float | None] = {
-            "validation": inside.mean_loss(model, _validation(name)[1]),
+            "validation": inside.mean_loss(model, _validation(source)[1]),
             "text": None,
         }
         if len(text) > 1:
@@ -131,24 +126,29 @@ def _losses(name: str, text: str, off: tuple[str, ...]) -> dict[str, float | Non
     return {what: loss if loss is None else round(float(loss), 5) for what, loss in found.items()}
 
 
-@cache
-def _writes(name: str, prompt: str, n_new: int, off: tuple[str, ...], temperature: float, seed: int) -> str:
-    tokenizer = source_of(name).tokenizer
-    with inside.without(_model(name), off) as model:
+@lru_cache(8)
+def _writes(
+    source: Source, prompt: str, n_new: int, off: tuple[str, ...], temperature: float, seed: int
+) -> str:
+    tokenizer = source.tokenizer
+    with inside.without(source.model, off) as model:
         [ids] = generate(
             model, tokenizer.encode(prompt), n_new, temperature=temperature, generator=_Draws(seed)
         )
     return tokenizer.decode(ids[len(prompt) :])
 
 
-@cache
-def _validation(name: str) -> tuple[list[str], list]:
+@lru_cache(8)
+def _validation(source: Source) -> tuple[list[str], list]:
     """Returns stretches of the text that the model was not trained on, as text and as batches."""
-    source = source_of(name)
-    known = set(source.tokenizer.characters)
-    _, validation = split(source.tokenizer.encode("".join(c for c in corpus() if c in known)))
-    T = source.config.context_length
-    batches = list(sample(validation, T, N_CHARACTERS))
+    known, T = set(source.tokenizer.characters), source.config.context_length
+    ids = source.tokenizer.encode("".join(c for c in corpus() if c in known))
+    if len(ids) < 20 * T:
+        raise TraitError(
+            f"this view measures losses in the book's text, of which the model knows only {len(ids)} characters: too "
+            f"few for context_length={T}"
+        )
+    batches = list(sample(split(ids)[1], T, N_CHARACTERS))
     windows = [
         np.append(row, last)
         for inputs, targets in batches
@@ -157,8 +157,8 @@ def _validation(name: str) -> tuple[list[str], list]:
     return [source.tokenizer.decode(window) for window in windows], batches
 
 
-@cache
-def _alone(name: str) -> dict[str, float]:
+@lru_cache(8)
+def _alone(source: Source) -> dict[str, float]:
     """Returns the loss on these stretches without each part."""
-    losses = inside.ablations(_model(name), _validation(name)[1])
+    losses = inside.ablations(source.model, _validation(source)[1])
     return {part: float(loss) for part, loss in losses.items()}

@@ -26,7 +26,7 @@ class BeamTree(ModelView, module="beam_tree"):
     Derived in chapter 11.
 
     Traits:
-        model: a decoder, "shakespeare" or the folder of a run. Read-only.
+        model: a decoder, in any form that `ModelView` takes. Read-only.
         text: the prompt, up to 100 characters.
         n_beams: how many texts continue, up to 6.
         n_new: how many characters are written, up to 12.
@@ -40,6 +40,7 @@ class BeamTree(ModelView, module="beam_tree"):
     """
 
     _families = ("decoder",)
+    _shortest = MOST_NEW + 1
 
     n_beams = Int(3, min=1, max=MOST_BEAMS).tag(sync=True)
     n_new = Int(8, min=1, max=MOST_NEW).tag(sync=True)

@@ -96,16 +96,17 @@ export function meaning(text, { forms, words: tables }) {
   return null;
 }
 
-// The verdict on an answer: { mark, says }, with the mark "✓", "✗" or "?".
-export function verdict(text, answer, ways) {
+// The verdict on an answer: { mark, says }, with the mark "✓", "✗" or "?". How a reader's own model was trained is not known.
+export function verdict(text, answer, ways, isOwn = false) {
   const meant = meaning(text, ways);
   const [first, last] = ways.years;
   if (!meant) {
     const day = isDay(answer) ? "a day of the calendar" : "no day of the calendar";
+    if (isOwn) return { mark: "?", says: `This is not one of the formats that this view can read. The answer is ${day}. We cannot check whether it is right.` };
     return { mark: "?", says: `The model was never trained on this format, but it answers anyway: ${day}. We cannot check whether it is right.` };
   }
   if (!isDay(meant.iso)) return { mark: "?", says: "There is no such day. The model knows no calendar and answers anyway." };
-  const beyond = meant.year < first || meant.year > last ? ` It was trained on the years from ${first} to ${last}.` : "";
+  const beyond = (meant.year < first || meant.year > last) && !isOwn ? ` It was trained on the years from ${first} to ${last}.` : "";
   if (meant.iso === answer) return { mark: "✓", says: `Right.${beyond}` };
   return { mark: "✗", says: `Wrong: the date is ${meant.iso}.${beyond}` };
 }
@@ -376,7 +377,7 @@ function render({ model, el }) {
     write(barsTitle, `Candidates for position ${t}`);
     hold(bars, [version, t], () => largest(step.p, 5).map((id) => shareBar(visible(spelled(id)), step.p[id])));
 
-    const said = isWhole ? verdict(text, answer, ways) : { mark: "", says: "" };
+    const said = isWhole ? verdict(text, answer, ways, Boolean(model.get("_own"))) : { mark: "", says: "" };
     put(judgement, { class: `gf-translator-verdict${{ "✓": " gf-good", "✗": " gf-bad" }[said.mark] ?? ""}` });
     write(mark, said.mark);
     write(judged, isWhole ? `${answer}. ${said.says}` : "Writing …");

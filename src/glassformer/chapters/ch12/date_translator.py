@@ -56,6 +56,7 @@ class DateTranslator(ModelView, module="date_translator"):
     _ways = Dict().tag(sync=True)
 
     _families: ClassVar[tuple[str, ...]] = ("encoder-decoder",)
+    _shortest = MOST_WRITTEN + 1
 
     def __init__(self, model: str = "dates", **traits: Any) -> None:
         super().__init__(model, **traits)

@@ -17,6 +17,7 @@ OTHER = "shakespeare"  # the decoder that guesses from the left side only
 BEFORE = "\n"  # what the decoder reads before the text, so that there is something to the left of its first character
 SHOWN = 5  # how many of the likeliest characters have a bar
 ONE_IN = 7  # characters are covered at random: about as many as training asks for
+TINY = np.finfo(np.float64).tiny  # for a probability that is rounded to 0
 LEARNED = inspect.signature(MaskedToken).parameters["share"].default
 
 
@@ -34,7 +35,7 @@ def look(p: Float[np.ndarray, " V"], true: int, n_characters: int) -> dict[str, 
     return {
         "best": [[id, round(float(p[id]), 5)] for id in best],
         "entropy": round(float(-(some * np.log(some)).sum()), 5),
-        "loss": round(float(-np.log(p[true])), 5),
+        "loss": round(float(-np.log(max(p[true], TINY))), 5),
         "rank": int(np.flatnonzero(order == true)[0]) + 1,
     }
 

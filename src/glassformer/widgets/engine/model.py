@@ -2,7 +2,9 @@
 
 import base64
 import json
+import os
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -10,17 +12,29 @@ from safetensors.numpy import load as arrays_from
 from safetensors.numpy import save
 from traitlets import Dict, TraitError, Unicode, default, validate
 
+from glassformer import _checks as checks
+from glassformer import shipped
 from glassformer.checkpoints import checksum_of, model_of
 from glassformer.config import ModelConfig
-from glassformer.pretrained import NO_TOKENIZER, stored
-from glassformer.scratch import Transformer
+from glassformer.pretrained import Pretrained, stored
+from glassformer.scratch import Transformer, in_numpy
 from glassformer.text import CharTokenizer
+from glassformer.untrusted_files import check_weights, errors_about
 from glassformer.widgets.kit.view import FileView
 
 LINE = "A horse! a horse! my kingdom for a horse!"
 
 MOST_KEPT = 2**30
 """The most bytes that the page reserves for keys and values; a configuration can ask for any number."""
+
+MOST_WEIGHTS = 2**24
+"""The most numbers of a model in a page: a file of 64 MiB in float32, the largest that model_file.js opens."""
+
+SPECIAL = {"decoder": 0, "encoder": 1, "encoder-decoder": 2}
+"""How many ids each family has beyond those of the characters: a mask; a start and a stop."""
+
+YOURS = "your model"
+"""What own_model.js calls a reader's model without a name."""
 
 # The assumptions that transformer.js states; a test keeps the two in agreement.
 MUST_BE = {
@@ -76,6 +90,8 @@ class Source(NamedTuple):
     config: ModelConfig
     tokenizer: Any  # a CharTokenizer; a BytePairTokenizer only for the glass machine
     weights: bytes  # a safetensors file
+    name: str
+    own: bool  # whether it is the reader's, and not one of the book's
 
     @property
     def model(self) -> Transformer:
@@ -83,21 +99,56 @@ class Source(NamedTuple):
         return model_of(self.config, arrays_from(self.weights))
 
 
-def source_of(name: str) -> Source:
-    """Loads one of our own models as `pretrained.stored` finds it.
+_of_the_book = cache(shipped.stored)
+
+
+def source_of(model: Any, tokenizer: Any = None) -> Source:
+    """Takes a model in any form in which a view may be given one; the view then has a copy of its weights.
+
+    Args:
+        model: the name, the folder or the file of one of our own models, as `pretrained.stored` finds it; what
+            `pretrained.load` has returned; or a Transformer of either room.
+        tokenizer: that of a model which has none of its own.
 
     Raises:
-        ValueError: the page cannot run it (the message says why), or a file is not what was written.
+        ValueError: the page cannot run it (the message says why), it has no tokenizer or two, its weights are infinite
+            or too large, or a file is not what was written.
         FileNotFoundError: there is no such model, no such file and no such folder.
+        TypeError: `model` is nothing of that.
     """
-    config, tokenizer, arrays = stored(name)
-    if tokenizer is None:
-        raise ValueError(f"{name} {NO_TOKENIZER}")
+    if isinstance(model, str | os.PathLike):
+        name, own = str(model), model not in shipped.NAMES
+        config, its, arrays = stored(model) if own else _of_the_book(name)
+        _check_runs(name, config)
+    else:
+        name, own = YOURS, True
+        model, its = model[:2] if isinstance(model, Pretrained) else (model, None)
+        if not isinstance(config := getattr(model, "config", None), ModelConfig):
+            forms = "a Transformer of either room, what pretrained.load returns, or a model's name, folder or file"
+            raise TypeError(f"model={checks.shown(repr(model))}, but a view takes {forms}")
+        _check_runs(name, config)  # before anything is copied
+        with errors_about(f"model={name!r}:"):
+            arrays = in_numpy(model).state_dict()
+        for weight, values in arrays.items():
+            check_weights(f"model={name!r}: {weight}", values)
+    if its is not None and tokenizer is not None:
+        raise ValueError(f"model={name!r} has a tokenizer of its own, so tokenizer must be left out")
+    if its is None and tokenizer is None:
+        raise ValueError(
+            f"model={name!r} has no tokenizer, so a view cannot read a text: pass it as tokenizer"
+        )
     if any(array.dtype == np.float64 for array in arrays.values()):
         arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
-    if why := refusal(json.loads(config.to_json())):
+    return Source(config, tokenizer if its is None else its, save(arrays), name, own)
+
+
+def _check_runs(name: str, config: ModelConfig) -> None:
+    """Checks that a page can run a model of that configuration."""
+    why = refusal(json.loads(config.to_json()))
+    if (n := config.parameter_count().total) > MOST_WEIGHTS:
+        why = f"it has {n:,} parameters, and a page takes at most {MOST_WEIGHTS:,}"
+    if why:
         raise ValueError(f"model={name!r} cannot run in a page: {why}")
-    return Source(config, tokenizer, save(arrays))
 
 
 def packed(array: np.ndarray) -> dict[str, Any]:
@@ -123,49 +174,71 @@ class ModelView(FileView):
     the page. `_stored` holds what a view draws before that, for its initial text. A subclass lists the
     `_families` of models that it shows.
 
+    The model is "shakespeare", "masked" or "dates"; the folder of a run, such as "runs/first"; a file that a page of
+    the book has saved, such as "my-gpt.safetensors"; what `pretrained.load` returns; or a Transformer of either room.
+    A model without a tokenizer needs `tokenizer`, as in `GlassMachine(model, tokenizer=tokenizer)`. The view keeps a
+    copy of the weights, so it does not change when the model is trained further.
+
     Traits:
-        model: "shakespeare", "masked" or "dates", the folder of a run, such as "runs/first", or a file that a page of
-            the book has saved, such as "my-gpt.safetensors". Read-only.
+        model: the model's name or place, or "your model". Read-only.
         text: what the model reads, at least one character; of a long text, it may see only a part.
         typed: what the reader wrote in the view. The model reads the characters in it that it knows, so the two
             differ if it has others; `typed` counts only as long as `text` is what the model reads of it.
 
     Raises:
-        TraitError: there is no such model, the page cannot run it, it does not read characters, or it lacks a
-            character of the text.
+        TraitError: there is no such model, the page cannot run it, it does not read characters, its family is not one
+            that the view shows, or it lacks a character of the text.
     """
 
     model = Unicode(read_only=True).tag(sync=True)
     text = Unicode().tag(sync=True)
     typed = Unicode().tag(sync=True)
+    _own = Unicode().tag(sync=True)  # the same name if it is the reader's model, otherwise ""
     _config = Dict().tag(sync=True)
     _characters = Unicode().tag(sync=True)
     _digest = Unicode().tag(sync=True)
     _stored = Dict().tag(sync=True)
     _families: ClassVar[tuple[str, ...]] = ("decoder", "encoder", "encoder-decoder")
+    _shortest: ClassVar[int] = 1  # the shortest context that it can work with
 
-    def __init__(self, model: str = "shakespeare", **traits: Any) -> None:
+    def __init__(self, model: Any = "shakespeare", *, tokenizer: Any = None, **traits: Any) -> None:
         try:
-            self._source = source_of(model)
-        except (ValueError, FileNotFoundError) as error:
+            self._source = source_of(model, tokenizer)
+        except (ValueError, TypeError, OSError, ImportError) as error:
             raise TraitError(str(error)) from None
-        tokenizer = self._source.tokenizer
+        config, tokenizer, _, name, _ = self._source
         if not isinstance(tokenizer, CharTokenizer):
             raise TraitError(
-                f"model={model!r} reads {type(tokenizer).__name__} tokens; a view shows characters. "
-                "GlassMachine(reads='words') shows the book's model that reads tokens."
+                f"the tokenizer of model={name!r} is a {type(tokenizer).__name__}, but must be a CharTokenizer: a view "
+                "cuts a text into characters, and into other tokens only for the book's own model, in "
+                "GlassMachine(reads='words')"
             )
-        family = self._source.config.family
-        if family not in self._families:
+        if config.family not in self._families:
             raise TraitError(
-                f"model={model!r} belongs to the family {family}; it must be {' or '.join(self._families)}"
+                f"model={name!r} belongs to the family {config.family}; it must be {' or '.join(self._families)}. "
+                "FillIn shows an encoder, DateTranslator an encoder-decoder, and every other view a decoder."
             )
-        self._name = model
+        if config.context_length < self._shortest:
+            raise TraitError(
+                f"model={name!r} has context_length={config.context_length}; this view needs {self._shortest} or more"
+            )
+        V = tokenizer.vocab_size
+        needed = V + SPECIAL[config.family]
+        if config.vocab_size < needed or (config.family == "decoder" and config.vocab_size > needed):
+            more = f" and {needed - V} for special tokens" if needed > V else ""
+            raise TraitError(
+                f"model={name!r} has vocab_size={config.vocab_size}, but needs {V} ids for its tokenizer's characters"
+                f"{more}"
+            )
         super().__init__(**traits)
 
     @default("model")
     def _default_model(self) -> str:
-        return self._name
+        return self._source.name
+
+    @default("_own")
+    def _default_own(self) -> str:
+        return self._source.name if self._source.own else ""
 
     @default("text")
     def _default_text(self) -> str:

@@ -30,9 +30,11 @@ function showAll(isShown) {
 
 function become(given, isShown) {
   page.count += 1;
-  page.model = given && { ...given, name: spelled(given.name) || "your model", key: `own ${page.count}` };
+  page.model = given && { ...given, name: spelled(given.name) || YOURS, key: `own ${page.count}` };
   showAll(isShown);
 }
+
+const YOURS = "your model"; // without a name
 
 export function offer({ name, config, characters, tensors, facts }) {
   const blob = new Blob([written({ config, tokenizer: { characters }, tensors, facts })]);
@@ -243,8 +245,11 @@ function described(name, { config, size }) {
   return ["This view shows ", nameOf(name), `: ${plural(n_layers, "block")} of ${plural(n_heads, "head")}, ${plural(vocab_size, "character")}, ${plural(size, "parameter")}.`];
 }
 
-// The line, and the panel that it opens. `tryFiles(files)` opens files.
-function lineOf({ tryFiles }) {
+const yours = (name) => (name === YOURS ? ["Model: yours"] : ["Model: yours, ", nameOf(name)]);
+
+// The line, and the panel that it opens. `tryFiles(files)` opens files. `base` is the name of the reader's model that Python has
+// given to the view instead of the book's, or "".
+function lineOf({ tryFiles, base }) {
   const name = uniqueId();
   const radio = () => h("input", { type: "radio", name, onchange: ({ target }) => showAll(target === own) });
   const [book, own] = [radio(), radio()];
@@ -253,7 +258,7 @@ function lineOf({ tryFiles }) {
     "fieldset",
     { class: "gf-control gf-choice" },
     h("legend", { class: "gf-label" }, "The views of this page show"),
-    h("div", { class: "gf-options" }, h("label", {}, book, h("span", {}, "the book’s model")), h("label", {}, own, ownName)),
+    h("div", { class: "gf-options" }, h("label", {}, book, h("span", {}, base ? nameOf(base) : "the book’s model")), h("label", {}, own, ownName)),
   );
   const said = h("p", { class: "gf-own-said", role: "status" });
   const lost = h("p", { role: "status" }); // why the browser does not keep it
@@ -308,7 +313,8 @@ function lineOf({ tryFiles }) {
     warns: (text) => write(lost, text),
     show(isOwn) {
       const { model } = page;
-      if (isOwn && model) summary.replaceChildren("Model: yours, ", nameOf(model.name));
+      if (isOwn && model) summary.replaceChildren(...yours(model.name));
+      else if (base) summary.replaceChildren(...yours(base), model ? "; the one that you opened is here, too" : "");
       else write(summary, model ? "Model: the book’s; yours is here, too" : "Model: the book’s");
       element.classList.toggle("gf-own-there", Boolean(model));
       both.hidden = saved.hidden = forgotten.hidden = !model;
@@ -324,7 +330,7 @@ export function takesOwn(render, traits) {
     let shown = null; // the reader's model that the view shows
     let wanted = null; // the one that it should show
     let turn = 0;
-    const line = lineOf({ tryFiles });
+    const line = lineOf({ tryFiles, base: spelled(model.get("_own") ?? "") });
 
     // Draws the view, with the line next to "Show the numbers".
     function draw(given) {

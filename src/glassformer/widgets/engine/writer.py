@@ -62,11 +62,12 @@ def written(
 def packed_logits(logits: Float[np.ndarray, "N V"]) -> dict[str, Any]:
     """Packs logits, two bytes per number, into text that `unpackedLogits` of writer.js decodes.
 
-    Raises:
-        ValueError: a logit is not within ±32.767, which two bytes can hold.
+    Two bytes hold ±32.767. Larger logits are moved down together, and what is then below −32.767 is raised to it:
+    such a character is practically never drawn, and the probabilities of the others stay the same.
     """
+    most = np.iinfo(np.int16).max
     thousandths = np.round(logits * 10**DECIMALS)
-    if np.abs(thousandths).max() > np.iinfo(np.int16).max:
-        raise ValueError(f"logits reach {np.abs(logits).max():.3f}, but must be within ±32.767")
+    thousandths -= np.maximum(thousandths.max(axis=-1, keepdims=True) - most, 0)
+    thousandths = np.maximum(thousandths, -most)
     numbers = base64.b64encode(thousandths.astype("<i2").tobytes()).decode()
     return {"columns": logits.shape[1], "numbers": numbers}

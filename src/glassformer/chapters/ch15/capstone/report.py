@@ -17,7 +17,7 @@ from glassformer.exercises.panel import Panel, Table
 from glassformer.exercises.session import as_it_was, untouched_randomness
 from glassformer.exercises.timelimit import OutOfTime, Stop, call_within
 from glassformer.published import published
-from glassformer.text import corpus, split_in_three, tokenizer_from_json
+from glassformer.text import CharTokenizer, corpus, split_in_three
 
 from .adapter import GPT, Cache
 from .measures.lines import lines_of
@@ -37,12 +37,12 @@ def beside(folder: Path) -> tuple[Table, str, str]:
         FileNotFoundError: there is no such run.
         ValueError: it is not a decoder of characters with a recipe, or its text is too short.
     """
-    from glassformer import checkpoints, shipped
+    from glassformer import checkpoints, pretrained, shipped
     from glassformer.generate import generate
     from glassformer.tasks import NextToken
-    from glassformer.train.evaluate import loss_over, validation_loss
+    from glassformer.train.evaluate import loss_over
     from glassformer.train.own_files import content_of
-    from glassformer.train.recipe import Recipe
+    from glassformer.train.recipe import FROM, Recipe
 
     if not (folder / "recipe.toml").is_file():
         raise FileNotFoundError(
@@ -50,25 +50,37 @@ def beside(folder: Path) -> tuple[Table, str, str]:
         )
     checkpoint = checkpoints.load(folder)
     recipe = Recipe.from_toml((folder / "recipe.toml").read_text(encoding="utf-8"))
-    tokenizer, task, config = recipe.made_for(content_of(recipe.data.text))
-    if not isinstance(task, NextToken) or config.family != "decoder" or checkpoint.tokenizer is None:
+    found = pretrained.stored(folder)
+    config, tokenizer, weights = found
+    if config.family != "decoder":
         raise ValueError(
             f"{folder} is a run of another family: this card is for a decoder, which continues texts"
         )
-    tokenizer = tokenizer_from_json(checkpoint.tokenizer)
-    model = checkpoints.model_of(checkpoint.model_config, checkpoint.best, room="nn")
+    if not isinstance(tokenizer, CharTokenizer):
+        reads = "byte pairs" if tokenizer else "ids without a tokenizer"
+        raise ValueError(f"{folder} is a run that reads {reads}: this card counts characters")
+    begun = recipe.model.get(FROM)  # its configuration and tokenizer are those of the run
+    _, task, _ = recipe.made_for(content_of(recipe.data.text), None if begun is None else found)
+    assert isinstance(task, NextToken)
+    model = checkpoints.model_of(config, weights, room="nn")
     theirs = dict(shipped.card())
     theirs["losses"] = next(iter(theirs["losses"].values()))
-    mine: dict[str, Any] = {"losses": {"validation": validation_loss(model, task)}}
-    if len(task.for_test):  # a run from before there was a part for it has none
-        mine["losses"]["test"] = loss_over(model, task.test())
-    aside = task.for_test if len(task.for_test) else task.held_out
-    mine["guesses"] = guesses(task.ids, aside, tokenizer.vocab_size)
+    both = {"validation": (task.held_out, task.validation), "test": (task.for_test, task.test)}
+    kept = {part: (ids, batches) for part, (ids, batches) in both.items() if len(ids)}
+    if not kept:
+        raise ValueError(
+            f"{folder} is a run with data.validation=0 and data.test=0: this card compares losses on text set aside"
+        )
+    asides = [ids for ids, _ in kept.values()]
+    mine: dict[str, Any] = {
+        "losses": {part: loss_over(model, batches()) for part, (_, batches) in kept.items()}
+    }
+    mine["guesses"] = guesses(task.ids, asides[-1], tokenizer.vocab_size)
     its_tokenizer = shipped.load()[1]
     read, _, aside = split_in_three(its_tokenizer.encode(corpus()), 0.05, 0.05)
     theirs["guesses"] = guesses(read, aside, its_tokenizer.vocab_size)
     how = {"temperature": 0.8, "generator": np.random.default_rng(0), "past_context": "slide"}
-    [ids] = generate(model, task.held_out[:1], NEW, **how)
+    [ids] = generate(model, asides[0][:1], NEW, **how)
     plan, its = recipe.training, theirs["recipe"]["training"]
     rows: list[tuple[str, ...]] = [
         ("characters read", f"{len(task.ids):,}", f"{int(len(corpus()) * 0.9):,}"),
@@ -94,6 +106,12 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     )
     if "test" not in mine["losses"]:
         closing += " Your run kept none, so its guesses, too, are measured on the validation part."
+    if begun is not None:
+        closing += (
+            f" Your run began with the weights of {begun}. What that model had read before is not counted here, in the "
+            "characters, the steps or the guesses. If it had read the text set aside, your losses are lower than they "
+            "would be on a new text, and the card cannot tell."
+        )
     table = Table("Your run beside the book's model", ("", "yours", "the book's"), rows, closing)
     return table, tokenizer.decode(ids), theirs["sample"]["text"][:NEW]
 
