@@ -15,6 +15,7 @@ from glassformer.config import ModelConfig
 from glassformer.pretrained import NO_TOKENIZER, stored
 from glassformer.scratch import Transformer
 from glassformer.text import CharTokenizer
+from glassformer.untrusted_files import errors_about
 from glassformer.widgets.kit.view import FileView
 
 LINE = "A horse! a horse! my kingdom for a horse!"
@@ -97,6 +98,8 @@ def source_of(name: str) -> Source:
         arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     if why := refusal(json.loads(config.to_json())):
         raise ValueError(f"model={name!r} cannot run in a page: {why}")
+    with errors_about(f"model={name!r} cannot run in a page:"):
+        model_of(config, arrays)  # a run's model may have parts of its own
     return Source(config, tokenizer, save(arrays))
 
 
