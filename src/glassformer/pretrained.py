@@ -186,7 +186,14 @@ def configuration(
     if kind == "shipped":
         return shipped.configuration(str(name))
     if kind in ("run", "file"):
-        return stored(name, kind).config
+        config, _, weights = stored(name, kind)
+        described, has = config.parameter_count().total, sum(weight.size for weight in weights.values())
+        if described != has:
+            raise ValueError(
+                f"{name} has {has:,} weights, but its configuration describes {described:,}: the model has parts of "
+                "its own, of which the configuration says nothing"
+            )
+        return config
     if kind == "name":
         with errors_about(f"{_nowhere(name)}:"):
             return published(str(name)).config

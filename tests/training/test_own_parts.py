@@ -99,6 +99,9 @@ def test_without_that_model_the_message_says_what_to_do(tmp_path, room):
     said = r"feedforward\.last\.0\.W_down\.bias is not a weight .* not those that the configuration makes.* model=mine"
     with pytest.raises(ValueError, match=said):
         pretrained.load(tmp_path, room=room)
+    n = sum(weight.numel() for weight in with_squares().parameters())
+    with pytest.raises(ValueError, match=f"has {n:,} weights, but its configuration describes"):
+        pretrained.configuration(tmp_path)
     with pytest.raises(TraitError, match=r"cannot run in a page: .* not those that the configuration makes"):
         widgets.AttentionExplorer(str(tmp_path))
 
