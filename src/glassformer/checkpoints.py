@@ -265,6 +265,7 @@ def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch", mod
     checks.one_of("room", room, ROOMS)
     if model is not None:
         checks.offers("model", model, ("config", "named_parameters"), "AnyModel")
+        checks.instance("model.config", model.config, ModelConfig)
         if others := differences(config, model.config):
             raise ValueError(f"model is not the one that was stored: {'; '.join(others)}")
         return _filled(model, weights)
