@@ -22,7 +22,7 @@ import json
 import os
 import platform
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import metadata
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -54,6 +54,7 @@ __all__ = [
     "check_place",
     "checked_bytes",
     "checksum_of",
+    "differences",
     "latest",
     "load",
     "load_model",
@@ -232,25 +233,55 @@ def _loaded(place: Path) -> Checkpoint:
     )
 
 
-def load_model(folder: str | os.PathLike, *, room: str = "scratch") -> Any:
-    """Loads the model of a checkpoint as a `Transformer` of either room, in evaluation: the average, if there is one.
+def load_model(folder: str | os.PathLike, *, room: str = "scratch", model: Any = None) -> Any:
+    """Loads the model of a checkpoint, in evaluation, as `model_of` makes it: the average, if there is one.
 
     Raises:
         FileNotFoundError: there is no checkpoint, or one of its files is missing.
         ValueError: `room` is neither "scratch" nor "nn"; a file does not match its checksum; or the weights
             are not those of the model.
+        TypeError: `model` has no configuration.
     """
     checkpoint = load(folder)
-    return model_of(checkpoint.model_config, checkpoint.best, room=room)
+    return model_of(checkpoint.model_config, checkpoint.best, room=room, model=model)
 
 
-def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch") -> Any:
+def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch", model: Any = None) -> Any:
     """Builds a `Transformer` of either room with these weights, in evaluation. It computes at least in float32.
 
+    A configuration cannot describe parts of your own, such as a layer or adapters. So build a model with them, of
+    either room, and pass it as `model`: it gets the weights, in its own dtype, and is returned; `room` is then of no
+    importance. If anything does not fit, nothing is changed.
+
     Raises:
-        ValueError: `room` is neither "scratch" nor "nn", or the weights are not those of such a model.
+        ValueError: `room` is neither "scratch" nor "nn"; the weights are not those of such a model; or `model` has
+            another configuration.
+        TypeError: `model` has no configuration.
     """
     checks.one_of("room", room, ROOMS)
+    if model is not None:
+        checks.offers("model", model, ("config", "named_parameters"), "AnyModel")
+        checks.instance("model.config", model.config, ModelConfig)
+        if others := differences(config, model.config):
+            raise ValueError(f"model is not the one that was stored: {'; '.join(others)}")
+        return _filled(model, weights)
+    try:
+        return _filled(_built(config, weights, room), weights)
+    except ValueError as error:
+        raise ValueError(
+            f"{error}. So the weights are not those that the configuration makes. If the model has parts of its own, "
+            "build it, and open the weights with pretrained.load(…, model=mine)"
+        ) from error
+
+
+def differences(before: ModelConfig, now: ModelConfig) -> list[str]:
+    """Returns in words in which fields two configurations differ."""
+    pairs = [(f.name, getattr(before, f.name), getattr(now, f.name)) for f in fields(before)]
+    return [f"{name} was {was!r} and is now {value!r}" for name, was, value in pairs if was != value]
+
+
+def _built(config: ModelConfig, weights: Arrays, room: str) -> Any:
+    """Returns the model that the configuration describes, without its weights."""
     # Checked before the model is built, because a file can name any size. Other mismatches are reported by
     # name.
     mine, its = config.parameter_count().total, sum(weight.size for weight in weights.values())
@@ -262,17 +293,24 @@ def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch") -> 
     if room == "scratch":
         from glassformer.scratch import Transformer
 
-        model = Transformer(config, generator=None, dtype=dtype)
-        model.load_state_dict(weights)
-    else:
-        import torch
+        return Transformer(config, generator=None, dtype=dtype)
+    import torch
 
-        from glassformer.nn import Transformer
+    from glassformer.nn import Transformer
 
-        model = Transformer(config, generator=None, dtype=getattr(torch, dtype.name))
-        shapes = {name: tuple(weight.shape) for name, weight in model.named_parameters()}
-        checks.state_dict(shapes, {name: weight.shape for name, weight in weights.items()})
-        model.load_state_dict({name: torch.tensor(weight) for name, weight in weights.items()})
+    return Transformer(config, generator=None, dtype=getattr(torch, dtype.name))
+
+
+def _filled(model: Any, weights: Arrays) -> Any:
+    """Gives a model of either room the weights, all or none, and returns it in evaluation."""
+    its = dict(model.named_parameters())
+    shapes = {name: tuple(weight.shape) for name, weight in its.items()}
+    checks.state_dict(shapes, {name: weight.shape for name, weight in weights.items()})
+    for name, weight in its.items():
+        if isinstance(weight, np.ndarray):
+            weight[...] = weights[name]
+        else:
+            weight.data.copy_(weight.new_tensor(weights[name]))
     return model.eval()
 
 

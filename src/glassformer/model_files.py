@@ -1,4 +1,4 @@
-"""Reads models from single files: weights, configuration and tokenizer together, as the book's pages save them.
+"""Models in single files: weights, configuration and tokenizer together, as the book's pages save them too.
 
 It is a safetensors file with numbers in float32 or float16, whose `__metadata__` has texts:
 
@@ -14,12 +14,17 @@ reads them by the same rules: whatever does not fit is refused before a model is
 
 import os
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save as bytes_of
 
 from glassformer import _checks as checks
+from glassformer.atomic_files import write_whole
 from glassformer.checkpoints import Arrays, StoredModel, arrays_in
 from glassformer.config import ModelConfig
 from glassformer.scratch import Transformer
-from glassformer.text import tokenizer_from_json
+from glassformer.text import BytePairTokenizer, CharTokenizer, tokenizer_from_json
 from glassformer.untrusted_files import (
     BYTES,
     TENSORS,
@@ -32,12 +37,40 @@ from glassformer.untrusted_files import (
     named,
 )
 
-__all__ = ["ENDING", "load"]
+__all__ = ["ENDING", "load", "save"]
 __dir__ = __all__.copy
 
 ENDING = ".safetensors"
 FORMAT = "glassformer model 1"
 NUMBERS = ("F16", "F32")
+
+
+def save(path: str | os.PathLike, model: Any, tokenizer: Any) -> None:
+    """Writes a model of either room and its tokenizer to a file, which commands, views and `pretrained.load` open.
+
+    Raises:
+        FileExistsError: there is such a file already.
+        ValueError: the name does not end in ".safetensors", or `load` would refuse the file: the model has parts that
+            its configuration does not make, such as adapters that are not merged, or numbers in float64.
+        TypeError: `tokenizer` is not one of `text`.
+        OSError: it cannot be written.
+    """
+    path = Path(path)
+    if path.suffix != ENDING:
+        raise ValueError(f"path={str(path)!r} must end in {ENDING}")
+    if os.path.lexists(path):
+        raise FileExistsError(f"{path} exists already")
+    if not isinstance(tokenizer, CharTokenizer | BytePairTokenizer):
+        raise TypeError(f"tokenizer={tokenizer!r:.40} must be a CharTokenizer or a BytePairTokenizer")
+    texts = {"format": FORMAT, "config": model.config.to_json(), "tokenizer": tokenizer.to_json()}
+    arrays = {}
+    with errors_about("a file can have only what the configuration makes, and merged adapters:"):
+        for name, weight in dict(model.named_parameters()).items():
+            array = weight if isinstance(weight, np.ndarray) else weight.detach().cpu()
+            arrays[name] = np.ascontiguousarray(array)
+        content = bytes_of(arrays, metadata=texts)
+        _read(path, content)
+    write_whole(path, content)
 
 
 def load(path: str | os.PathLike) -> StoredModel:
@@ -50,8 +83,11 @@ def load(path: str | os.PathLike) -> StoredModel:
             infinite or too large, or not those of its configuration, or its tokenizer has another size. The message
             names the file.
     """
-    path = Path(path)
-    content = bytes_in(path)
+    return _read(Path(path), bytes_in(Path(path)))
+
+
+def _read(path: Path, content: bytes) -> StoredModel:
+    """Returns the model in the content of a file."""
     length = int.from_bytes(content[:8], "little")
     if length > len(content) and (what := named(content[:64])) not in ("", TENSORS):
         raise ValueError(f"{path} is {what}")

@@ -113,13 +113,15 @@ def _kind_of_folder(path: Path) -> str:
     )
 
 
-def load(name: Name, *, room: str = "scratch", ignore: Collection[str] = ()) -> Pretrained:
+def load(name: Name, *, room: str = "scratch", ignore: Collection[str] = (), model: Any = None) -> Pretrained:
     """Loads the model of that name or at that place, in evaluation; it may be downloaded from the hub.
 
     Args:
         name: anything in the table above that has weights.
         room: "scratch" or "nn".
         ignore: keys of Hugging Face's files to leave out, as in `huggingface.load`.
+        model: a model that gets the weights, built by you because it has parts that a configuration cannot describe:
+            see `checkpoints.model_of`. It decides the room. Files of Hugging Face are opened without it.
 
     Raises:
         OSError: there is no such file, folder or model (FileNotFoundError), or a download failed.
@@ -129,8 +131,13 @@ def load(name: Name, *, room: str = "scratch", ignore: Collection[str] = ()) -> 
     checks.one_of("room", room, checkpoints.ROOMS)
     kind = find(name)
     if kind in ("hub", "name"):
+        if model is not None:
+            raise ValueError(
+                f"{name}: model= is not for files of Hugging Face, whose weights have other names: open them without "
+                "it, and then change parts of the model"
+            )
         return _of_hugging_face(name, room, ignore)
-    return _ours(name, kind, room)
+    return _ours(name, kind, room, model)
 
 
 def stored(name: Name, kind: str | None = None) -> StoredModel:
@@ -179,7 +186,14 @@ def configuration(
     if kind == "shipped":
         return shipped.configuration(str(name))
     if kind in ("run", "file"):
-        return stored(name, kind).config
+        config, _, weights = stored(name, kind)
+        described, has = config.parameter_count().total, sum(weight.size for weight in weights.values())
+        if described != has:
+            raise ValueError(
+                f"{name} has {has:,} weights, but its configuration describes {described:,}: the model has parts of "
+                "its own, of which the configuration says nothing"
+            )
+        return config
     if kind == "name":
         with errors_about(f"{_nowhere(name)}:"):
             return published(str(name)).config
@@ -206,13 +220,13 @@ def configuration(
     return config
 
 
-def _ours(name: Name, kind: str, room: str) -> Pretrained:
+def _ours(name: Name, kind: str, room: str, model: Any) -> Pretrained:
     """Loads one of our models; its tokenizer does not know the special ids, which stand for no text."""
     from glassformer.train.recipe import special_ids
 
     config, tokenizer, weights = stored(name, kind)
     with errors_about(f"{name}:"):
-        model = checkpoints.model_of(config, weights, room=room)
+        model = checkpoints.model_of(config, weights, room=room, model=model)
     if tokenizer is None:
         refuse = partial(_raise, ValueError(f"{name} {NO_TOKENIZER}"))
         return Pretrained(model, None, refuse, refuse, 0, [])

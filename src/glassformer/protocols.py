@@ -1,4 +1,4 @@
-"""The types of models of either room, and of tasks: what others ask of them, so what one of your own needs.
+"""The types of models, tasks and position encodings: what others ask of them, so what one of your own needs.
 
 `AnyTransformer` is the interface that `scratch.Transformer` and `nn.Transformer` share. Arrays are `Any` here, because
 one room has NumPy's and the other has torch's; neither is imported.
@@ -9,13 +9,25 @@ from typing import Any, Protocol, runtime_checkable
 
 from glassformer.config import ModelConfig
 
-__all__ = ["OF_A_TASK", "AnyTask", "AnyTransformer"]
+__all__ = [
+    "OF_A_MODEL",
+    "OF_A_TASK",
+    "OF_POSITIONS",
+    "AnyModel",
+    "AnyPositions",
+    "AnyTask",
+    "AnyTransformer",
+]
 __dir__ = __all__.copy
 
 
 @runtime_checkable
 class AnyTransformer(Protocol):
-    """A `Transformer` of either room. The axes: B batch, T positions, S positions of a source, D d_model."""
+    """A `Transformer` of either room. The axes: B batch, T positions, S positions of a source, D d_model.
+
+    `generate` needs `hidden` and `head`, `encode` for an encoder–decoder, and `new_cache` unless it is told
+    `cache=False`.
+    """
 
     config: ModelConfig
     training: bool
@@ -54,6 +66,55 @@ class AnyTransformer(Protocol):
     def named_parameters(self) -> Any:
         """Returns every weight by its name, as a dictionary or as pairs for one."""
         ...
+
+
+class AnyModel(Protocol):
+    """What `train.Trainer` asks of a model, which is a `torch.nn.Module`. The axes: B batch, T positions, V vocab_size.
+
+    A checkpoint has its parameters, which are in float32 or float64, and nothing else of its state. The optimizers and
+    `initialize` know a weight by its name. Matrices in `blocks`, such as "blocks.0.mixer.W_o.weight", have the
+    rate of matrices, and Muon if it is chosen; `unembedding` has the head's rate, and all other matrices that of
+    embeddings. In each sublayer, `W_o` or `W_down` is the matrix that writes to the stream.
+    """
+
+    config: ModelConfig
+    """Its `family`, `vocab_size` and `context_length` must suit the task; all of it is stored with the weights."""
+
+    def forward(self, ids: Any, **inputs: Any) -> Any:
+        """Maps ids (B, T), and any other inputs of the task, to logits (B, T, V)."""
+        ...
+
+
+OF_A_MODEL = ("config", "forward")
+"""The names that every model needs in order to be trained."""
+
+
+class AnyPositions(Protocol):
+    """What `nn` asks of a position encoding: `positions` of a stack, or `position_encoding` of an attention layer.
+
+    A stack calls `embed` and `score_bias`, once for all its blocks; attention calls `rotate` and `score_bias`. What an
+    encoding does not do, it inherits from `nn.NoPositions`, or it returns `x` unchanged and the bias None. The axes: B
+    batch, H heads, T queries, S keys, D d_model, K d_head.
+    """
+
+    acts_on: str | None
+    """"input", "queries and keys" or "scores"; an attention layer must be told "scores" if there is a bias."""
+
+    def embed(self, x: Any, position_ids: Any = None) -> Any:
+        """Returns token vectors x (..., T, D) with their positions; `position_ids` (T,) or (..., T) say which."""
+        ...
+
+    def rotate(self, x: Any, position_ids: Any = None) -> Any:
+        """Returns queries or keys x (..., H, T, K), turned by their positions; keys may have fewer heads."""
+        ...
+
+    def score_bias(self, query_positions: Any, key_positions: Any) -> Any:
+        """Returns what is added to the scores, (H, T, S) or (..., H, T, S), or None; masks are applied after it."""
+        ...
+
+
+OF_POSITIONS = ("acts_on", "embed", "rotate", "score_bias")
+"""The names that every position encoding needs."""
 
 
 class AnyTask(Protocol):

@@ -1,8 +1,10 @@
-"""Runs the Python examples in the README of training, with fewer steps, one after the other."""
+"""Runs the Python examples in the README of training, and those on the page on parts of one's own."""
 
 import re
 import shutil
 from types import SimpleNamespace
+
+import pytest
 
 from glassformer import text
 from glassformer.experiments import spread, stored
@@ -12,13 +14,28 @@ from glassformer.figures import loss_curve
 from .small import ROOT
 
 TEXT = (ROOT / "src" / "glassformer" / "train" / "README.md").read_text(encoding="utf-8")
-PARTS = re.findall(r"^```python\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL)
+PAGE = (ROOT / "book" / "own-parts.md").read_text(encoding="utf-8")
+PYTHON = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 
 
-def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def ran(tmp_path, monkeypatch, capsys):
+    """Provides ran(text, change) -> what its examples define, and what each prints, in an empty folder on a CPU."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+
+    def run(text, change=str):
+        names, written = {}, []
+        for part in PYTHON.findall(text):
+            exec(change(part), names)
+            written.append(capsys.readouterr().out.replace('device="auto" has chosen cpu\n', ""))
+        return names, written
+
+    return run
+
+
+def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, ran):
     shown = []
     curve = SimpleNamespace(update=lambda item: shown.append(item.data))
     monkeypatch.setattr(loss_curve, "display", lambda item, display_id: curve)
@@ -27,11 +44,9 @@ def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, capsys):
     chapter = "book/chapters/10-training.md"
     (tmp_path / chapter).parent.mkdir(parents=True)
     shutil.copy(ROOT / chapter, tmp_path / chapter)
-    names, written = {}, []
-    for part in PARTS:
-        exec(re.sub(r"steps=\d+", "steps=2", part), names)  # 2 steps say as much as 2000: does it run?
-        written.append(capsys.readouterr().out.replace('device="auto" has chosen cpu\n', ""))
-    assert len(PARTS) == 8
+    # 2 steps say as much as 2000: does it run?
+    names, written = ran(TEXT, lambda part: re.sub(r"steps=\d+", "steps=2", part))
+    assert len(written) == 8
     assert (tmp_path / "runs" / "by-hand" / "step-00000002").is_dir()
     assert "The loss falls, in NumPy" in shown[-1]
     assert len(written[4]) == 1 + 60 + 1  # what it was given, what it wrote, and the end of the line
@@ -41,6 +56,25 @@ def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, capsys):
     assert adapters.split()[1] == merged.split()[1]  # to two decimals
     assert names["adapted"] is not names["fresh"]
     assert written[7] == "GlassMachine()\nLiveWriter()\n"
+    stored = names["pretrained"].load("runs/merged.safetensors").model
+    assert stored.config == names["fresh"].config
+
+
+def test_the_page_on_parts_of_ones_own_says_what_its_examples_print(ran, as_readers_run_it):
+    names, written = ran(PAGE)
+    printed = [float(loss) for loss in re.findall(r"^runs/\w+: (.*)$", "".join(written), re.M)]
+    said = [float(loss) for loss in re.findall(r"\b\d\.\d\d\b", PYTHON.sub("", PAGE))]
+    *_, of_reversal = printed
+    assert printed == pytest.approx([*said, of_reversal], abs=0.06)  # another CPU rounds otherwise
+    plain, experts, fading, recurrent = said
+    assert experts < plain - 0.06
+    assert max(fading, recurrent) < experts - 0.06
+    line, *by_expert = written[2].splitlines()
+    assert len(line) == len("First") + 20
+    assert sorted("".join(one.partition(": ")[2] for one in by_expert)) == sorted(names["line"])
+    weights = names["weights"]
+    assert sum(row[max(0, t - 3) : t + 1].sum() for t, row in enumerate(weights)) / len(weights) > 0.5
+    assert written[6].splitlines()[-1] == "abc>cba fee>eef had>dah"
 
 
 def test_its_table_says_what_was_measured():

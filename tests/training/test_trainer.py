@@ -523,8 +523,8 @@ WRONG_VALUES = {
     "trainer(device='xpu').run()": "device='xpu' is not available: this machine has cpu",
 }
 WRONG_KINDS = {
-    "fit(in_numpy())": "model must be a Transformer of glassformer.nn, not Transformer of glassformer.scratch",
-    "fit('shakespeare')": "model='shakespeare' must be a Transformer of glassformer.nn",
+    "fit(in_numpy())": "model must be a Module of torch.nn, not Transformer of glassformer.scratch",
+    "fit('shakespeare')": "model='shakespeare' must be a Module of torch.nn",
     "train.train_in_numpy(model(), task(), config())": "model must be a Transformer of glassformer.scratch, not",
 }
 
@@ -569,7 +569,7 @@ def test_what_a_task_lacks_is_named(missing):
         ModelConfig(vocab_size=9, context_length=5, d_model=8, n_layers=1, n_heads=2), generator=None
     )
     with pytest.raises(
-        TypeError, match=f"task, a Mine, lacks {missing}: protocols.AnyTask says what a task has"
+        TypeError, match=f"task, a Mine, lacks {missing}: protocols.AnyTask says what it needs"
     ):
         Trainer(model, type("Mine", (), names)(), TrainingConfig(steps=1, batch_size=4))
 

@@ -45,6 +45,7 @@ from glassformer._checks.numbers import (
     instance,
     not_negative,
     number,
+    offers,
     one_of,
     positive,
     rate,

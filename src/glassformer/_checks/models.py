@@ -57,7 +57,7 @@ def has_part(name: str, part: Any) -> None:
 def state_dict(wanted: dict[str, Shape], given: dict[str, Shape]) -> None:
     """Checks that a state dict has the names and shapes of the layer that loads it."""
     faults = [f"{name} is missing" for name in wanted if name not in given]
-    faults += [f"{shown(name)} is not a weight of this layer" for name in given if name not in wanted]
+    faults += [f"{shown(name)} is not a weight of this layer" for name in sorted(given) if name not in wanted]
     faults += [
         f"{name} has shape {given[name]}, but must have {shape}"
         for name, shape in wanted.items()

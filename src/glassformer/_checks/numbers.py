@@ -131,6 +131,14 @@ def instance(name: str, value: Any, kind: type) -> None:
     raise TypeError(f"{name} must be a {_named(kind)}, not {_named(type(value))}")
 
 
+def offers(name: str, value: Any, needed: Iterable[str], protocol: str) -> None:
+    """Checks that `value` has all that is `needed` of it; that class of `protocols` describes each."""
+    if missing := [one for one in needed if not hasattr(value, one)]:
+        raise TypeError(
+            f"{name}, a {type(value).__name__}, lacks {', '.join(missing)}: protocols.{protocol} says what it needs"
+        )
+
+
 def _named(kind: type) -> str:
     """Returns the name of a class and where it comes from, such as "Transformer of glassformer.nn"."""
     where = ".".join(kind.__module__.split(".")[:2])

@@ -15,6 +15,7 @@ from glassformer.nn.encodings import position_encoding_of
 from glassformer.nn.head import Pooler, Unembedding
 from glassformer.nn.norm import norm_of
 from glassformer.nn.soft_cap import SoftCap
+from glassformer.protocols import OF_POSITIONS
 from glassformer.trace import enter, see
 
 
@@ -65,6 +66,7 @@ class Stack(nn.Module):
             if cache is not None:
                 position_ids = position_ids + cache.next_position
 
+        checks.offers("positions", self.positions, OF_POSITIONS, "AnyPositions")
         enter(f"{self.name}: in")
         x = self.positions.embed(x, position_ids)
         key_positions = (

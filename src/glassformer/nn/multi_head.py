@@ -22,6 +22,7 @@ from glassformer.nn.cache import KeyValueCache, WindowCache
 from glassformer.nn.linear import Linear, plus
 from glassformer.nn.norm import RMSNorm
 from glassformer.nn.positions import NoPositions
+from glassformer.protocols import OF_POSITIONS
 from glassformer.trace import enter_sublayer, see, trace, tracing
 
 
@@ -97,6 +98,12 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "*B T D"]:
         """As `scratch.MultiHeadAttention.forward`."""
         checks.vectors("x", x, "d_model", self.d_model, "T, D")
+        checks.offers(
+            "position_encoding",
+            self.position_encoding,
+            OF_POSITIONS,
+            "AnyPositions",
+        )
         enter_sublayer("attention" if memory is None else "cross-attention")
 
         # Project, and apply the positions

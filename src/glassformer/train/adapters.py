@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.numpy import save as bytes_of
+from torch import nn
 
 from glassformer import _checks as checks
 from glassformer.atomic_files import write_whole
 from glassformer.checkpoints import as_written, checked_bytes, checksum_of, own_checksum_of, weights_in
-from glassformer.nn import Transformer
 from glassformer.nn.adapters import adapted, add_adapters
 from glassformer.untrusted_files import check_version, errors_about, no_address, read_json
 
@@ -28,7 +28,7 @@ DESCRIPTION, WEIGHTS = "adapters.json", "adapters.safetensors"
 FIELDS = ("format", "rank", "alpha", "names", "base", "weights")
 
 
-def save_adapters(model: Transformer, folder: str | os.PathLike) -> None:
+def save_adapters(model: nn.Module, folder: str | os.PathLike) -> None:
     """Writes the adapters of a model into a folder, and what they belong to, but not the model.
 
     Raises:
@@ -59,7 +59,7 @@ def save_adapters(model: Transformer, folder: str | os.PathLike) -> None:
     write_whole(folder / DESCRIPTION, f"{json.dumps(described, indent=2)}\n".encode())
 
 
-def load_adapters(model: Transformer, folder: str | os.PathLike) -> int:
+def load_adapters(model: nn.Module, folder: str | os.PathLike) -> int:
     """Adds the adapters in a folder to the model that they were trained with, and returns how many weights they have.
 
     Raises:
@@ -95,7 +95,7 @@ def load_adapters(model: Transformer, folder: str | os.PathLike) -> int:
     return n_trained
 
 
-def checksum_of_base(model: Transformer) -> str:
+def checksum_of_base(model: nn.Module) -> str:
     """Returns a checksum of all weights of a model but its adapters. It is the same in float32 and in float64."""
     checksum = hashlib.sha256()
     own = _adapters(model)
@@ -107,7 +107,7 @@ def checksum_of_base(model: Transformer) -> str:
     return checksum.hexdigest()
 
 
-def _adapters(model: Transformer) -> dict[str, torch.Tensor]:
+def _adapters(model: nn.Module) -> dict[str, torch.Tensor]:
     return {f"{name}.{side}": getattr(layer, side) for name, layer in adapted(model).items() for side in "AB"}
 
 

@@ -1,6 +1,7 @@
 """Chooses the optimizer and learning rate for each weight, and how weights are initialized."""
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
@@ -12,14 +13,18 @@ from glassformer.train.config import TrainingConfig
 from glassformer.train.muon import Muon
 from glassformer.train.schedule import muon_momentum, rate_share
 
-OUTPUTS = (".W_o.weight", ".W_down.weight")  # the last matrices of sublayers, which write to the stream
+SUBLAYER = re.compile(r"(.*\.)?blocks\.\d+\.\w+")
+OUTPUT = re.compile(
+    r".*\.(W_o|W_down)(\.weight)?"
+)  # the last matrix of a sublayer, which writes to the stream
+NAMES = "protocols.AnyModel says how weights are named"
 
 
 def kind_of(name: str, weight: Tensor) -> str:
     """Returns a weight's kind: "matrices" of the blocks, "embeddings", "head" or "norms" (all vectors)."""
     if weight.ndim < 2:
         return "norms"
-    if ".blocks." in name:
+    if SUBLAYER.match(name):
         return "matrices"
     if name.startswith(("unembedding.", "pooler.")):
         return "head"
@@ -31,6 +36,9 @@ def optimizers_of(model: nn.Module, config: TrainingConfig) -> list[torch.optim.
 
     Source: AdamW: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization"; Muon: Jordan et al.
     2024, "Muon: An optimizer for hidden layers in neural networks". Derived in chapter 10.
+
+    Raises:
+        ValueError: Muon is chosen, and no weight in the blocks is a matrix, or one has more axes.
     """
     rates = {
         "matrices": config.learning_rate,
@@ -43,7 +51,12 @@ def optimizers_of(model: nn.Module, config: TrainingConfig) -> list[torch.optim.
         decays["embeddings"] = config.embedding_decay
     weights = defaultdict(list)
     for name, weight in model.named_parameters():
-        weights[kind_of(name, weight)].append(weight)
+        kind = kind_of(name, weight)
+        weights[kind].append(weight)
+        if config.optimizer == "muon" and kind == "matrices" and weight.ndim > 2:
+            raise ValueError(f'optimizer="muon" moves matrices, but {name} has shape {tuple(weight.shape)}')
+    if config.optimizer == "muon" and not weights["matrices"]:
+        raise ValueError(f'optimizer="muon" moves the matrices in blocks, but the model has none: {NAMES}')
 
     muon = weights.pop("matrices", []) if config.optimizer == "muon" else []
     groups = [
@@ -81,23 +94,35 @@ def initialize(model: nn.Module, config: TrainingConfig) -> None:
 
     Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.3; zero_init:
     Goyal et al. 2017, "Accurate, Large Minibatch SGD", section 5.1, for residual networks. Derived in chapter 10.
+
+    Raises:
+        ValueError: `init` or `zero_init` asks for something, but it is not known which matrix of a sublayer writes to
+            the stream, because none is called `W_o` or `W_down`; or no weight is in `blocks`. Nothing is changed.
     """
-    names = [name for name, _ in model.named_parameters()]
+    if config.init == "ours" and not config.zero_init:
+        return
+    matrices = [name for name, weight in model.named_parameters() if weight.ndim > 1]
+    sublayers = {found[0] for name in matrices if (found := SUBLAYER.match(name))}
+    writing = {found[0] for name in matrices if OUTPUT.fullmatch(name) and (found := SUBLAYER.match(name))}
+    if unknown := sorted(sublayers - writing) or ([] if sublayers else ["a model without blocks"]):
+        raise ValueError(
+            f"init={config.init!r}, zero_init={config.zero_init}: no matrix of {', '.join(unknown[:3])} is called W_o "
+            f"or W_down, so it is not known which one writes to the stream: {NAMES}"
+        )
     if config.init == "gpt2":
         generator = torch.Generator().manual_seed(config.seed)
         for name, weight in model.named_parameters():
             if weight.ndim < 2:
                 continue
             deviation = 0.02
-            if name.endswith(OUTPUTS):
+            if OUTPUT.fullmatch(name):
                 stack = name.split(".")[0]
-                n_added = sum(other.startswith(f"{stack}.") and other.endswith(OUTPUTS) for other in names)
-                deviation /= math.sqrt(n_added)
+                deviation /= math.sqrt(sum(other.startswith(f"{stack}.") for other in writing))
             drawn = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
             weight.copy_(deviation * drawn)
     if config.zero_init:
         for name, weight in model.named_parameters():
-            if name.endswith(OUTPUTS):
+            if OUTPUT.fullmatch(name):
                 weight.zero_()
 
 

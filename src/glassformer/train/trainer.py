@@ -4,12 +4,14 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from tqdm import tqdm
 
@@ -18,10 +20,10 @@ from glassformer import checkpoints
 from glassformer.atomic_files import naming, only_writer
 from glassformer.auxiliary import auxiliary_losses
 from glassformer.checkpoints import Checkpoint
-from glassformer.nn import Transformer
+from glassformer.config import ModelConfig
 from glassformer.progress import bar as progress_bar
 from glassformer.progress import in_notebook, on_terminal
-from glassformer.protocols import OF_A_TASK
+from glassformer.protocols import OF_A_MODEL, OF_A_TASK
 from glassformer.tasks import Batch
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
@@ -43,6 +45,8 @@ LOG = "log.jsonl"
 
 class Trainer:
     """Trains a model on a task as described by a configuration.
+
+    `model` is a `nn.Transformer`, or a module of your own that has what `protocols.AnyModel` lists.
 
     `task` is one of `glassformer.tasks`, or one of your own that has what `protocols.AnyTask` lists. If it has a
     method `loss`, that is trained instead of the cross-entropy: `loss(model, inputs, targets)` returns the mean
@@ -81,26 +85,26 @@ class Trainer:
 
     def __init__(
         self,
-        model: Transformer,
+        model: nn.Module,
         task: Any,
         config: TrainingConfig,
         folder: str | os.PathLike | None = None,
         *,
         resume: bool = False,
         tokenizer: Any = None,
-        sampler: Callable[[Transformer], str] | None = None,
+        sampler: Callable[[Any], str] | None = None,
         callback: Callable[[Record], None] | None = None,
         progress: bool = True,
     ) -> None:
-        checks.instance("model", model, Transformer)
         checks.instance("config", config, TrainingConfig)
-        checks.has_part("head", model.unembedding)
+        _check_model(model)
         _check_fit(model, task, config)
         # Refuse a missing device before anything is written. `run` finds the other processes
         self.processes = Processes(0, 1, device_of(config.device))
         if config.sample_every and sampler is None:
             raise ValueError(f"sample_every={config.sample_every} needs a sampler")
-        self.model, self.task, self.config = model, task, config
+        self.model: Any = model
+        self.task, self.config = task, config
         self.folder = None if folder is None else Path(folder)
         self.tokenizer, self.callback, self.progress = tokenizer, callback, progress
         self.sampler: Any = sampler  # there is one if `sample_every` is set
@@ -417,12 +421,7 @@ class Trainer:
     def _checked(self, folder: Path) -> Checkpoint:
         """Returns the checkpoint if it belongs to this model and this training configuration."""
         checkpoint = checkpoints.load(folder.parent)  # if the latest is damaged, the error names another
-        mine, its = self.model.config, checkpoint.model_config
-        other = [
-            f"{f.name} was {getattr(its, f.name)!r} and is now {getattr(mine, f.name)!r}"
-            for f in fields(mine)
-            if getattr(its, f.name) != getattr(mine, f.name)
-        ]
+        other = checkpoints.differences(checkpoint.model_config, self.model.config)
         written, steps = TrainingConfig.from_fields(checkpoint.training), self.config.steps
         other += written.replace(steps=steps).differences(self.config)
         if other:
@@ -496,11 +495,28 @@ def _write(bar: tqdm, text: str) -> None:
         bar.write(text)
 
 
-def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
-    if missing := [name for name in OF_A_TASK if not hasattr(task, name)]:
+def _check_model(model: Any) -> None:
+    """Checks that it can be trained, and that a checkpoint has all of it."""
+    checks.instance("model", model, nn.Module)
+    checks.offers("model", model, OF_A_MODEL, "AnyModel")
+    checks.instance("model.config", model.config, ModelConfig)
+    checks.has_part("head", None if model.config.head == "none" else model)
+    if not any(
+        p.name == "ids" or p.kind == p.VAR_KEYWORD for p in signature(model.forward).parameters.values()
+    ):
         raise TypeError(
-            f"task, a {type(task).__name__}, lacks {', '.join(missing)}: protocols.AnyTask says what a task has"
+            f"model, a {type(model).__name__}, lacks forward(ids, …): protocols.AnyModel says what it needs"
         )
+    weights = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    if others := [name for name in model.state_dict() if name not in weights]:
+        raise ValueError(
+            f"model has {', '.join(others)}, which a checkpoint leaves out because it is no Parameter: make it one, "
+            "with requires_grad=False if need be, or a buffer with persistent=False if the model makes it anew"
+        )
+
+
+def _check_fit(model: Any, task: Any, config: TrainingConfig) -> None:
+    checks.offers("task", task, OF_A_TASK, "AnyTask")
     if task.family != model.config.family:
         raise ValueError(
             f"{type(task).__name__} is for family={task.family!r}, but the model has {model.config.family!r}"
@@ -513,6 +529,7 @@ def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
                 f"{name} is in {weight.dtype}, in which small steps are lost: create the model in float32; "
                 'dtype="bfloat16" of TrainingConfig then multiplies in bfloat16'
             )
+    optimizers_of(model, config)  # or it says which weight has no optimizer
     if task.vocab_size > model.config.vocab_size:
         raise ValueError(
             f"the task has ids up to {task.vocab_size - 1}, but the model's vocab_size={model.config.vocab_size}"
@@ -527,7 +544,7 @@ def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
 
 
 @torch.no_grad()
-def _copy(weights: dict[str, torch.Tensor], model: Transformer) -> None:
+def _copy(weights: dict[str, torch.Tensor], model: nn.Module) -> None:
     for name, weight in model.named_parameters():
         weight.copy_(weights[name])
 

@@ -139,6 +139,8 @@ def source_of(model: Any, tokenizer: Any = None) -> Source:
         )
     if any(array.dtype == np.float64 for array in arrays.values()):
         arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
+    with errors_about(f"model={name!r} cannot run in a page:"):
+        model_of(config, arrays)  # a model may have parts of its own
     return Source(config, tokenizer if its is None else its, save(arrays), name, own)
 
 
