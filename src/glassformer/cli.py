@@ -615,7 +615,8 @@ def train(
     else:
         # A run that has a checkpoint no longer needs the model that it began with.
         base = pretrained.load(begun if checkpoints.latest(folder) is None else folder, room="nn")
-        with errors_about(f"{chosen.data.text or 'the text of the book'}, --from {begun}:"):
+        read = chosen.data.pairs or chosen.data.text or "the text of the book"
+        with errors_about(f"{read}, --from {begun}:"):
             tokenizer, task, config = chosen.made_for(content, base)
 
     # PyTorch takes seconds to import, so every flag and file has been read by now.

@@ -108,7 +108,8 @@ class NextToken(_Task):
 
     The text is cut into windows of `length`. Every window is seen once per epoch; each epoch has a new order
     and new cuts. The end of the text is held out: a fraction `validation` for making choices, and after it a
-    fraction `test` for the result that is then reported. Either can be 0, to overfit a small text on purpose. A
+    fraction `test` for the result that is then reported. Either can be 0, to overfit a small text on purpose. The
+    id between documents, if there is one, is `stop_id`, at which a model that has learned it stops writing. A
     batch is the same whether one process takes all of it or each of `world` processes takes its own rows.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training", section 3.1.
@@ -132,12 +133,16 @@ class NextToken(_Task):
         *,
         validation: float = 0.1,
         test: float = 0.0,
+        stop_id: int | None = None,
     ) -> None:
         ids = np.asarray(ids)  # also a list, or a tensor
         checks.integers("ids", ids)
         checks.whole("length", length)
         self.ids, self.held_out, self.for_test = split_in_three(ids, validation, test)
-        self.length, self.vocab_size = length, _vocab_size("ids", ids)
+        self.length, self.vocab_size, self.stop_id = length, _vocab_size("ids", ids), stop_id
+        if stop_id is not None:
+            checks.whole("stop_id", stop_id, at_least=0)
+            self.vocab_size = max(self.vocab_size, stop_id + 1)
         parts = {"to train on": (self.ids, length + self._beyond)}
         if validation:
             parts["for validation"] = (self.held_out, 1 + self._beyond)
@@ -155,6 +160,11 @@ class NextToken(_Task):
         n = max(1, (len(self.ids) - self._beyond + 1) // length - 1)
         super().__init__(batch_size, seed, n)
         self._offset = lru_cache(maxsize=2)(self._drawn_offset)
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Returns the ids that stand for no text, by name."""
+        return {} if self.stop_id is None else {"stop": self.stop_id}
 
     def _made_of(self) -> Iterable[Any]:
         # An absent part is left out, so that runs started before test parts existed can be resumed.
@@ -258,6 +268,11 @@ class MaskedToken(NextToken):
                 f"ids has no id except mask_id={mask_id}, but a chosen id is sometimes replaced by another one"
             )
 
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Returns the ids that stand for no text, by name."""
+        return {"mask": self.mask_id}
+
     def _made_of(self) -> Iterable[Any]:
         return *super()._made_of(), self.mask_id, self.share
 
@@ -326,6 +341,11 @@ class Pairs(_Task):
             *(id_ + 1 for id_ in (start_id, stop_id, pad_id)),
         )
         self.length = max(*map(len, sources), *(len(target) + 1 for target in targets))
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Returns the ids that stand for no text, by name; padding, which nothing attends to, can be any id."""
+        return {"start": self.start_id, "stop": self.stop_id}
 
     def _made_of(self) -> Iterable[Any]:
         yield from self.sources

@@ -163,7 +163,11 @@ def test_what_is_wrong_is_named(text, changes, message):
 @pytest.mark.parametrize(
     ("changes", "text", "message"),
     [
-        (["model.family=encoder-decoder"], TEXT, "learns from pairs of texts"),
+        (
+            ["model.family=encoder-decoder"],
+            TEXT,
+            "learns from pairs .* --set data.pairs=dates the book's dates",
+        ),
         (["data.pairs=dates"], TEXT, "pairs='dates' needs family=\"encoder-decoder\", not 'decoder'"),
         (["model.n_heads=3"], TEXT, "d_model=8 is not divisible by n_heads=3"),
         ([], "short", "length=8 needs at least"),
@@ -270,6 +274,13 @@ def test_a_recipe_with_from_keeps_configuration_and_tokenizer(family, kind):
     assert (type(task), task.length) == (kind, 4)
     assert tokenizer.decode(task.ids) == TEXT[: len(task.ids)]
     assert Recipe.from_toml(recipe.to_toml()) == recipe
+
+
+def test_a_recipe_with_from_keeps_the_special_ids(tmp_path):
+    (tmp_path / "a.tsv").write_text("to\tbe\n" * 20, encoding="utf-8")
+    base = kept("encoder-decoder")._replace(special_ids={"start": 1, "stop": 0})
+    recipe = Recipe.from_toml(FURTHER, [f"data.pairs={tmp_path / 'a.tsv'}"])
+    assert recipe.made_for("", base)[1].special_ids == {"start": 1, "stop": 0}
 
 
 @pytest.mark.parametrize(

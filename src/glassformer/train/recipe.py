@@ -217,8 +217,8 @@ class Recipe:
         an encoder–decoder one text of a pair from the other. If there are pairs, `text` is ignored.
         Ids that stand for no text are those of `special_ids`.
 
-        A recipe with `from` needs `begins_with`, what `pretrained.load` or `pretrained.stored` opened: its tokenizer
-        and its configuration are kept, and windows may be shorter than its context.
+        A recipe with `from` needs `begins_with`, what `pretrained.load` or `pretrained.stored` opened: its tokenizer,
+        its special ids and its configuration are kept, and windows may be shorter than its context.
 
         Raises:
             FileNotFoundError: there is no such file of pairs.
@@ -235,7 +235,8 @@ class Recipe:
         family = self.model.get("family", "decoder") if begins_with is None else begins_with.config.family
         if family == "encoder-decoder" and self.data.pairs is None:
             raise ValueError(
-                'family="encoder-decoder" learns from pairs of texts, but there is only one text'
+                'family="encoder-decoder" learns from pairs of texts, but there is only one text: --set '
+                "data.pairs=FILE names your own, a .tsv or .jsonl file, and --set data.pairs=dates the book's dates"
             )
         if family != "encoder-decoder" and self.data.pairs is not None:
             raise ValueError(f'pairs={self.data.pairs!r} needs family="encoder-decoder", not {family!r}')
@@ -256,10 +257,13 @@ class Recipe:
             assert self.data.vocab_size is not None  # DataConfig has checked this
             tokenizer = BytePairTokenizer.from_text(text, self.data.vocab_size)
         V = tokenizer.vocab_size
-        special = special_ids(family, V)
-        sizes: dict[str, Any] = {"vocab_size": V + len(special), "context_length": self.data.length}
+        special = getattr(begins_with, "special_ids", None)
+        if special is None or not set(SPECIAL[family]) <= set(special):
+            special = special_ids(family, V)
+        needed = max([V, *(i + 1 for i in special.values())])
+        sizes: dict[str, Any] = {"vocab_size": needed, "context_length": self.data.length}
         config = ModelConfig(**{**self.model, **sizes}) if begins_with is None else begins_with.config
-        if V + len(special) > config.vocab_size:
+        if needed > config.vocab_size:
             more = f", and needs one more for each of {', '.join(special)}" if special else ""
             raise ValueError(
                 f"the tokenizer of {self.model[FROM]} has {V} ids{more}, but its vocab_size={config.vocab_size}: it "

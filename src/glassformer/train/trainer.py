@@ -18,6 +18,7 @@ from glassformer import checkpoints
 from glassformer.atomic_files import naming, only_writer
 from glassformer.auxiliary import auxiliary_losses
 from glassformer.checkpoints import Checkpoint
+from glassformer.config import ModelConfig
 from glassformer.nn import Transformer
 from glassformer.progress import bar as progress_bar
 from glassformer.progress import in_notebook, on_terminal
@@ -401,6 +402,7 @@ class Trainer:
             average=average,
             tokenizer=None if self.tokenizer is None else self.tokenizer.to_json(),
             task=self._checksum(),
+            special_ids=_special_ids(self.task, self.model.config),
         )
 
     def _checksum(self) -> str | None:
@@ -517,6 +519,7 @@ def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
         raise ValueError(
             f"the task has ids up to {task.vocab_size - 1}, but the model's vocab_size={model.config.vocab_size}"
         )
+    _special_ids(task, model.config)
     checks.equal("task.batch_size", task.batch_size, "config.batch_size", config.batch_size)
     if (n_pieces := config.accumulation * world()) > 1:
         checks.divisible("batch_size", config.batch_size, "processes·accumulation", n_pieces)
@@ -524,6 +527,10 @@ def _check_fit(model: Transformer, task: Any, config: TrainingConfig) -> None:
         raise ValueError(
             f"task.length={task.length} must be at most context_length={model.config.context_length}"
         )
+
+
+def _special_ids(task: Any, config: ModelConfig) -> dict[str, int] | None:
+    return checkpoints.checked_special_ids("task.special_ids", getattr(task, "special_ids", None), config)
 
 
 @torch.no_grad()

@@ -90,11 +90,16 @@ def source_of(name: str) -> Source:
         ValueError: the page cannot run it (the message says why), or a file is not what was written.
         FileNotFoundError: there is no such model, no such file and no such folder.
     """
-    config, tokenizer, arrays = stored(name)
+    config, tokenizer, arrays, special = stored(name)
     if tokenizer is None:
         raise ValueError(f"{name} {NO_TOKENIZER}")
     if any(array.dtype == np.float64 for array in arrays.values()):
         arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
+    if special and min(special.values()) < tokenizer.vocab_size:
+        raise ValueError(
+            f"model={name!r} cannot run in a page, where special ids follow the {tokenizer.vocab_size} of the "
+            f"tokenizer: this model has {special}"
+        )
     if why := refusal(json.loads(config.to_json())):
         raise ValueError(f"model={name!r} cannot run in a page: {why}")
     return Source(config, tokenizer, save(arrays))
