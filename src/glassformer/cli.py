@@ -476,14 +476,15 @@ def _held_out(opened: "Pretrained", model: str) -> tuple[str, str]:
             data = Recipe.from_toml(_recipe(kept)).data
     else:
         raise ValueError(f"{model} does not say which text it was not trained on: name one with --text")
-    content = content_of(data.text)
+    content = content_of(data.text, data.document_end)
     if not data.validation and not data.test:
         raise ValueError(f"{model} was trained on all of its text: name another one with --text")
     parts = texts.split_in_three(np.array(opened.encode(content)), data.validation, data.test)
     name = "test" if len(parts[2]) else "validation"
     share = data.test or data.validation
     where = f"the {name} part, {share:.3g} of its text, on which it was not trained"
-    return opened.decode(parts[2] if len(parts[2]) else parts[1]), where
+    # Not `opened.decode`, which leaves out the ends of documents
+    return opened.tokenizer.decode(parts[2] if len(parts[2]) else parts[1]), where
 
 
 @app.command()
@@ -608,7 +609,7 @@ def train(
     begun = chosen.model.get(FROM)
     if begun is not None:
         chosen = _further(chosen)
-    content = content_of(chosen.data.text)
+    content = content_of(chosen.data.text, chosen.data.document_end)
     if begun is None:
         base = None
         tokenizer, task, config = chosen.made_for(content)

@@ -34,7 +34,8 @@ def test_several_files_come_in_order_and_each_on_a_new_line(tmp_path):
     assert content_of(str(tmp_path)) == "one\ntwo\nthree\n"
     assert content_of([c, b]) == "three\ntwo"
     assert content_of([b, a, c]) == "two\none\nthree\n"
-    assert content_of(b) == "two"
+    assert content_of([b, a, b, c], "one\n") == "twoone\none\ntwoone\nthree\n"
+    assert content_of(b) == content_of(b, "one\n") == "two"
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"empty is a folder without a file that ends in \.txt"):
         content_of([b, str(tmp_path / "empty")])

@@ -107,6 +107,25 @@ def test_the_ids_that_stand_for_no_text():
         special_ids("gpt", 3)
 
 
+@pytest.mark.parametrize(
+    ("changes", "end", "i"),
+    [(["data.tokenizer=bytepairs", "data.vocab_size=260"], "<e>", 259), ([], "§", 16)],
+)
+def test_the_end_of_a_document_is_one_id(changes, end, i):
+    recipe = Recipe.from_toml(SMALL, [f"data.document_end={end}", *changes])
+    tokenizer, task, config = recipe.made_for(f"q{end}{TEXT}")
+    assert tokenizer.decode(task.ids[:2]) == f"q{end}"
+    assert task.special_ids == {"stop": task.ids[1]} == {"stop": i}
+    assert recipe.made_for(TEXT)[2] == config  # a single document
+    further = Recipe.from_toml(FURTHER, [f"data.document_end={end}"])
+    for special in ({}, task.special_ids):
+        base = StoredModel(config, tokenizer, {}, special)
+        assert further.made_for(TEXT, base)[1].special_ids == {"stop": i}
+    assert Recipe.from_toml(FURTHER).made_for(TEXT, base)[1].special_ids == {"stop": i}
+    with pytest.raises(ValueError, match="document_end='y' is not one of the "):
+        Recipe.from_toml(FURTHER, ["data.document_end=y"]).made_for(TEXT, base)
+
+
 def test_byte_pairs():
     recipe = Recipe.from_toml(SMALL, ["data.tokenizer=bytepairs", "data.vocab_size=260"])
     tokenizer, task, config = recipe.made_for(TEXT)
@@ -139,6 +158,17 @@ def test_byte_pairs():
         (SMALL, ["data.tokenizer=words"], "tokenizer='words' is not one of 'characters', 'bytepairs'"),
         (SMALL, ["data.tokenizer=bytepairs"], "byte pairs need the size of their vocabulary"),
         (SMALL, ["data.vocab_size=300"], "for characters it follows from the text"),
+        (
+            SMALL,
+            ["data.document_end=<e>"],
+            "document_end='<e>' must be one character with tokenizer=\"characters\"",
+        ),
+        (SMALL, ["data.document_end=''"], "document_end='' must be one character"),
+        (
+            SMALL,
+            ["data.pairs=dates", "data.document_end=x"],
+            "document_end='x' does not go with pairs='dates'",
+        ),
         (SMALL, ["data.pairs=numbers"], "pairs='numbers' is not one of 'dates', 'a file that ends in .tsv'"),
         (
             SMALL,

@@ -88,6 +88,16 @@ def test_bytes_that_are_no_character(byte_pairs):
     assert byte_pairs.decode([]) == ""
 
 
+def test_special_tokens_are_pieces_of_their_own():
+    end = "<|end|>"
+    tokenizer = BytePairTokenizer.from_text(f"ab{end}" * 9, 300, [end, "<|user|>"])
+    assert tokenizer.special_tokens == {end: 257, "<|user|>": 258}  # after the bytes and "ab", the only pair
+    for each in (tokenizer, tokenizer_from_json(tokenizer.to_json())):
+        assert each.encode(f" ab{end}").tolist() == [*tokenizer.encode(" "), 256, 257]
+        assert each.decode([256, 257]) == f"ab{end}"
+        assert each.special_tokens == tokenizer.special_tokens
+
+
 def test_characters_survive():
     tokenizer = CharTokenizer('zé\n"日')
     again = tokenizer_from_json(tokenizer.to_json())
@@ -104,6 +114,9 @@ NEVER_ENDS = (
 # What is called: how the message goes
 REFUSED = {
     "BytePairTokenizer.from_text('ab', 255)": "vocab_size=255 must be at least 256",
+    "BytePairTokenizer.from_text('ab', 256, ['x'])": "vocab_size=256 must be at least 257",
+    "BytePairTokenizer.from_text('ab', 300, ['x', 'x'])": "special_tokens[1]='x' occurs twice",
+    "BytePairTokenizer.from_text('ab', 300, [''])": "special_tokens[0]='' is empty",
     "BytePairTokenizer.from_text('', 300)": "text='' is empty: there is nothing to learn from",
     "BytePairTokenizer.from_text('ab', 256).decode([256])": "ids[0]=256 is outside 0..255",
     "tokenizer_from_json('{')": "text is not JSON",

@@ -19,11 +19,11 @@ class TextPair(NamedTuple):
     target: str
 
 
-def content_of(text: str | Sequence[str] | None) -> str:
+def content_of(text: str | Sequence[str] | None, document_end: str | None = None) -> str:
     """Returns what `text` in [data] names: the book's Shakespeare, a file, all .txt files of a folder, or several.
 
     The files of a folder and of the folders in it come in the order of their paths, and several files or folders in the
-    order of the list. Each text begins on a new line.
+    order of the list. Each text begins on a new line; with `document_end`, it comes between two texts instead.
 
     Raises:
         FileNotFoundError: a file is missing, or a folder has no .txt file.
@@ -42,7 +42,8 @@ def content_of(text: str | Sequence[str] | None) -> str:
             raise FileNotFoundError(f"{name} is a folder without a file that ends in .txt")
         files += found
     parts = [texts.read_text(file) for file in files]
-    ended = [part if part.endswith("\n") else f"{part}\n" for part in parts[:-1]]
+    end = document_end or "\n"
+    ended = [part if part.endswith(end) else f"{part}{end}" for part in parts[:-1]]
     return "".join([*ended, parts[-1]])
 
 

@@ -70,6 +70,8 @@ class DataConfig:
 
     Attributes:
         text: The path of a text file or of a folder with such files, or a list of them. None: the book's Shakespeare.
+        document_end: What stands between two documents, that is, files: with byte pairs a text such as "<|endoftext|>",
+            which becomes one id, and with characters one character. A model stops writing at it. None: a line break.
         pairs: "dates" generates pairs of texts, for an encoder–decoder; or a .tsv or .jsonl file. None: a text.
         tokenizer: "characters" or "bytepairs". None: that of the model which the run begins with.
         vocab_size: The size of the vocabulary, for byte pairs only. None: it follows from the characters.
@@ -84,6 +86,7 @@ class DataConfig:
     """
 
     text: str | list[str] | None = None
+    document_end: str | None = None
     pairs: str | None = None
     tokenizer: str | None = "characters"
     vocab_size: int | None = None
@@ -105,12 +108,23 @@ class DataConfig:
                 checks.one_of(
                     "pairs", self.pairs, [*PAIRS, *(f"a file that ends in {end}" for end in PAIR_FILES)]
                 )
-            for name, plain in (("text", (None,)), ("tokenizer", ("characters", None))):
+            for name, plain in (
+                ("text", (None,)),
+                ("document_end", (None,)),
+                ("tokenizer", ("characters", None)),
+            ):
                 if getattr(self, name) not in plain:
                     raise ValueError(
                         f"{name}={getattr(self, name)!r} does not go with pairs={self.pairs!r}, which are read "
                         "instead of a text and consist of characters"
                     )
+        if self.document_end is not None:
+            checks.instance("document_end", self.document_end, str)
+            if not self.document_end or (self.tokenizer == "characters" and len(self.document_end) > 1):
+                raise ValueError(
+                    f'document_end={self.document_end!r} must be one character with tokenizer="characters", and a text '
+                    'such as "<|endoftext|>" with byte pairs'
+                )
         if (self.vocab_size is not None) != (self.tokenizer == "bytepairs"):
             raise ValueError(
                 f'vocab_size={self.vocab_size} with tokenizer="{self.tokenizer}": byte pairs need the size of '
@@ -252,14 +266,17 @@ class Recipe:
             tokenizer = own
             _check_known(text, tokenizer)
         elif self.data.tokenizer == "characters":
-            tokenizer = CharTokenizer.from_text(text)
+            tokenizer = CharTokenizer.from_text(text + (self.data.document_end or ""))
         else:
             assert self.data.vocab_size is not None  # DataConfig has checked this
-            tokenizer = BytePairTokenizer.from_text(text, self.data.vocab_size)
+            ends = [] if self.data.document_end is None else [self.data.document_end]
+            tokenizer = BytePairTokenizer.from_text(text, self.data.vocab_size, ends)
         V = tokenizer.vocab_size
         special = getattr(begins_with, "special_ids", None)
         if special is None or not set(SPECIAL[family]) <= set(special):
             special = special_ids(family, V)
+        if self.data.document_end is not None:
+            special = special | {"stop": _document_end_of(tokenizer, self.data.document_end)}
         needed = max([V, *(i + 1 for i in special.values())])
         sizes: dict[str, Any] = {"vocab_size": needed, "context_length": self.data.length}
         config = ModelConfig(**{**self.model, **sizes}) if begins_with is None else begins_with.config
@@ -283,7 +300,7 @@ class Recipe:
         given = (np.asarray(tokenizer.encode(text)), self.data.length, *seen)
         if family == "encoder":
             return tokenizer, MaskedToken(*given, mask_id=special["mask"], **held_out), config
-        return tokenizer, NextToken(*given, **held_out), config
+        return tokenizer, NextToken(*given, **held_out, stop_id=special.get("stop")), config
 
     def _kept_of(self, begins_with: Any) -> CharTokenizer | BytePairTokenizer:
         """Returns the tokenizer of the model that training begins with, if the recipe asks for nothing else."""
@@ -343,6 +360,20 @@ def _check_known(text: str, tokenizer: CharTokenizer | BytePairTokenizer) -> Non
         f"{text[first]!r} (line {line}, character {column} of the text) is not one of the {tokenizer.vocab_size} "
         f"characters that the model knows; of all characters of the text, it lacks {len(unknown)}: replace them"
     )
+
+
+def _document_end_of(tokenizer: CharTokenizer | BytePairTokenizer, end: str) -> int:
+    """Returns the id of the end of a document."""
+    if isinstance(tokenizer, BytePairTokenizer):
+        kind, ids = "special tokens", tokenizer.special_tokens
+    else:
+        kind, ids = "characters", {character: i for i, character in enumerate(tokenizer.characters)}
+    if end not in ids:
+        known = checks.shown("".join(f" {each!r}" for each in ids), checks.MESSAGE)
+        raise ValueError(
+            f"document_end={end!r} is not one of the {len(ids)} {kind} of the model's tokenizer:{known}"
+        )
+    return ids[end]
 
 
 def doubts(config: ModelConfig) -> list[str]:

@@ -50,7 +50,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
         )
     checkpoint = checkpoints.load(folder)
     recipe = Recipe.from_toml((folder / "recipe.toml").read_text(encoding="utf-8"))
-    tokenizer, task, config = recipe.made_for(content_of(recipe.data.text))
+    tokenizer, task, config = recipe.made_for(content_of(recipe.data.text, recipe.data.document_end))
     if not isinstance(task, NextToken) or config.family != "decoder" or checkpoint.tokenizer is None:
         raise ValueError(
             f"{folder} is a run of another family: this card is for a decoder, which continues texts"
