@@ -686,6 +686,28 @@ def test_documents_end_where_the_recipe_says(tmp_path):
         huggingface.save(opened.model, tmp_path / "saved", stop_ids=[999])
 
 
+def test_a_run_whose_ids_are_in_a_file_is_the_same_and_goes_on(tmp_path, story, monkeypatch):
+    def trained(name):
+        assert train(tmp_path / name, "--text", story, "--steps", 2, *sets("data.validation=0.1"))[1] == 0
+        described = json.loads((checkpoints.latest(tmp_path / name) / "training.json").read_text())
+        return described["task"], described["files"]
+
+    plain = trained("plain")
+    monkeypatch.setattr("glassformer.train.own_files.IN_MEMORY", 500)
+    monkeypatch.setattr("glassformer.text.PART", 100)
+    assert trained("run") == plain
+    said, wanted = (run("evaluate", tmp_path / name)[0].partition(" on ")[2] for name in ("run", "plain"))
+    assert said == wanted
+    file = tmp_path / "run" / "ids.bin"
+    written = file.stat().st_ino
+    assert train(tmp_path / "run", "--resume", "--steps", 4)[1] == 0
+    assert file.stat().st_ino == written
+    whole = file.read_bytes()
+    file.write_bytes(whole[:99] + b"!" + whole[100:])
+    assert train(tmp_path / "run", "--resume", "--steps", 6)[1] == 0
+    assert file.read_bytes() == whole  # a damaged file is made again
+
+
 def test_train_goes_on_only_if_asked(tmp_path, story):
     folder = tmp_path / "run"
     assert train(folder, "--text", story, "--steps", 3, "--seed", 5)[1] == 0

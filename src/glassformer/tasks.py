@@ -22,6 +22,8 @@ __dir__ = __all__.copy
 
 NO_TARGET = -100  # targets that the loss ignores: `ignore_index` of `cross_entropy`
 
+AT_ONCE = 2**20  # numbers of an array that are copied at once
+
 Inputs = dict[str, np.ndarray]
 Batch = tuple[Inputs, np.ndarray]
 
@@ -78,9 +80,10 @@ class _Task:
         """Returns a checksum that two tasks share only if all their batches are the same."""
         checksum = hashlib.sha256(f"{type(self).__name__} {self.batch_size} {self.seed}".encode())
         for part in self._made_of():
-            array = np.asarray(part)
             # The shape counts too: two texts one after the other are not the same as one.
-            checksum.update(f"{array.shape} ".encode() + array.astype(np.float64).tobytes())
+            checksum.update(f"{np.shape(part)} ".encode())
+            for some in _in_parts(part):
+                checksum.update(some.astype(np.float64).tobytes())
         return checksum.hexdigest()
 
     def _made_of(self) -> Iterable[Any]:
@@ -262,7 +265,8 @@ class MaskedToken(NextToken):
             raise ValueError(f"share={share} must be at most 1")
         self.mask_id, self.share = mask_id, share
         self.vocab_size = max(self.vocab_size, mask_id + 1)
-        self.others = np.setdiff1d(self.ids, mask_id)  # ids that can replace a chosen id
+        # Ids that can replace a chosen id
+        self.others = np.setdiff1d(np.concatenate([np.unique(some) for some in _in_parts(self.ids)]), mask_id)
         if not len(self.others):
             raise ValueError(
                 f"ids has no id except mask_id={mask_id}, but a chosen id is sometimes replaced by another one"
@@ -280,14 +284,14 @@ class MaskedToken(NextToken):
         self, windows: Integer[np.ndarray, "B T"], use: int, number: int
     ) -> tuple[Int64[np.ndarray, "B T"], Int64[np.ndarray, "B T"]]:
         """Returns the ids with the chosen ones masked, replaced or kept, and the original ids as targets."""
-        ids, generator = windows, np.random.default_rng((self.seed, use, number))
+        ids, generator = windows.astype(np.int64), np.random.default_rng((self.seed, use, number))
         n_chosen = max(1, round(self.share * ids.shape[1]))
         # Put the positions in random order and choose the first few, the same number in each row
         chosen = generator.random(ids.shape).argsort(axis=1).argsort(axis=1) < n_chosen
         fate = generator.random(ids.shape)
         other = generator.choice(self.others, ids.shape)
         covered = np.where(fate < 0.8, self.mask_id, np.where(fate < 0.9, other, ids))
-        return np.where(chosen, covered, ids).astype(np.int64), np.where(chosen, ids, NO_TARGET)
+        return np.where(chosen, covered, ids), np.where(chosen, ids, NO_TARGET)
 
 
 class Pairs(_Task):
@@ -394,12 +398,19 @@ class Pairs(_Task):
         return inputs, _rows_of([[*self.targets[i], self.stop_id] for i in places], NO_TARGET)
 
 
+def _in_parts(numbers: Any) -> Iterator[np.ndarray]:
+    """Yields an array as short ones, so that what is computed of them needs little memory: it may be a file's."""
+    flat = np.asarray(numbers).reshape(-1)
+    for first in range(0, len(flat), AT_ONCE):
+        yield flat[first : first + AT_ONCE]
+
+
 def _vocab_size(name: str, ids: Integer[np.ndarray, " _"]) -> int:
     """Returns one more than the largest id, after checking that none is negative."""
     if len(ids) and ids.min() < 0:
         i = int(ids.argmin())
         raise ValueError(f"{name}[{i}]={ids[i]} is negative")
-    return int(ids.max(initial=-1)) + 1
+    return int(ids.max()) + 1 if len(ids) else 0
 
 
 def _rows_of(texts: Sequence[Any], filler: int) -> Int64[np.ndarray, "B _"]:

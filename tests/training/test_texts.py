@@ -14,6 +14,13 @@ def written(path, content):
     return path
 
 
+@pytest.fixture(params=[2**18, 3])
+def piece(request, monkeypatch):
+    """So many bytes are read at once, and nobody notices."""
+    monkeypatch.setattr("glassformer.text.PART", request.param)
+
+
+@pytest.mark.usefixtures("piece")
 def test_text_comes_as_it_is(tmp_path):
     assert read_text(written(tmp_path / "a", TEXT.encode())) == TEXT
     assert read_text(str(tmp_path / "a")) == TEXT
@@ -21,6 +28,7 @@ def test_text_comes_as_it_is(tmp_path):
     assert read_text(written(tmp_path / "a", TEXT.replace("\n", "\r\n").encode())) == TEXT
     assert read_text(written(tmp_path / "a", TEXT.replace("\n", "\r").encode())) == TEXT
     assert read_text(written(tmp_path / "a", b"ab")) == "ab"
+    assert read_text(written(tmp_path / "a", "ab\r\n\ufeffc\n".encode())) == "ab\n\ufeffc\n"
 
 
 BAD = {
@@ -36,6 +44,7 @@ BAD = {
 }
 
 
+@pytest.mark.usefixtures("piece")
 @pytest.mark.parametrize("case", BAD)
 def test_what_is_no_text(tmp_path, case):
     content, message = BAD[case]
@@ -88,7 +97,7 @@ def test_bytes_that_are_no_character(byte_pairs):
     assert byte_pairs.decode([]) == ""
 
 
-def test_special_tokens_are_pieces_of_their_own():
+def test_special_tokens_are_parts_of_their_own():
     end = "<|end|>"
     tokenizer = BytePairTokenizer.from_text(f"ab{end}" * 9, 300, [end, "<|user|>"])
     assert tokenizer.special_tokens == {end: 257, "<|user|>": 258}  # after the bytes and "ab", the only pair

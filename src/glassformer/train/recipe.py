@@ -16,9 +16,11 @@ keeps its weights, its configuration and its tokenizer.
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from importlib import resources
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ from glassformer.dates import DatePair, date_pairs
 from glassformer.tasks import MaskedToken, NextToken, Pairs
 from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.train.config import TrainingConfig
-from glassformer.train.own_files import PAIR_FILES, TextPair, read_pairs
+from glassformer.train.own_files import PAIR_FILES, TextPair, ids_of, read_pairs
 from glassformer.untrusted_files import no_address, toml_tables
 
 __all__ = ["NAMES", "DataConfig", "Recipe", "doubts", "special_ids", "toml_of", "toml_value"]
@@ -223,13 +225,15 @@ class Recipe:
         return replace(self, data=replace(self.data, text=text, pairs=pairs))
 
     def made_for(
-        self, text: str, begins_with: Any = None
+        self, text: str | Iterable[str], begins_with: Any = None, ids_file: Path | None = None
     ) -> tuple[CharTokenizer | BytePairTokenizer, NextToken | MaskedToken | Pairs, ModelConfig]:
         """Returns the tokenizer of a text, the task of learning it, and the configuration of a suitable model.
 
         A decoder learns which token comes next, an encoder which tokens were hidden at chosen positions, and
         an encoder–decoder one text of a pair from the other. If there are pairs, `text` is ignored.
         Ids that stand for no text are those of `special_ids`.
+
+        A text that may not fit into memory is an `own_files.OwnText`; if its ids are many, they are kept in `ids_file`.
 
         A recipe with `from` needs `begins_with`, what `pretrained.load` or `pretrained.stored` opened: its tokenizer,
         its special ids and its configuration are kept, and windows may be shorter than its context.
@@ -256,21 +260,25 @@ class Recipe:
             raise ValueError(f'pairs={self.data.pairs!r} needs family="encoder-decoder", not {family!r}')
         pairs = [] if self.data.pairs is None else self._pairs(self.data.pairs)
         texts = [*(pair.source for pair in pairs), *(pair.target for pair in pairs)]
-        text = "".join(texts) or text
-        if text and text == text[0] * len(text):
+        whole = "".join(texts) if pairs else text
+        parts = [whole] if isinstance(whole, str) else whole
+        characters: set[str] = set()
+        for part in parts:
+            characters.update(part)
+        if len(characters) == 1:
             raise ValueError(
-                f"the text consists of {text[0]!r} alone, so there is nothing to predict: it needs two different "
-                "characters"
+                f"the text consists of {characters.pop()!r} alone, so there is nothing to predict: it needs two "
+                "different characters"
             )
         if own is not None:
             tokenizer = own
-            _check_known(text, tokenizer)
+            _check_known(parts, characters, tokenizer)
         elif self.data.tokenizer == "characters":
-            tokenizer = CharTokenizer.from_text(text + (self.data.document_end or ""))
+            tokenizer = CharTokenizer.from_text("".join([*characters, self.data.document_end or ""]))
         else:
             assert self.data.vocab_size is not None  # DataConfig has checked this
             ends = [] if self.data.document_end is None else [self.data.document_end]
-            tokenizer = BytePairTokenizer.from_text(text, self.data.vocab_size, ends)
+            tokenizer = BytePairTokenizer.from_text(parts, self.data.vocab_size, ends)
         V = tokenizer.vocab_size
         special = getattr(begins_with, "special_ids", None)
         if special is None or not set(SPECIAL[family]) <= set(special):
@@ -291,13 +299,13 @@ class Recipe:
         held_out = {"validation": self.data.validation, "test": self.data.test}
         if family == "encoder-decoder":
             # Encode all texts at once, then split the ids again
-            ids = np.split(tokenizer.encode(text), np.cumsum([len(text) for text in texts])[:-1])
+            ids = np.split(ids_of(tokenizer, parts), np.cumsum([len(text) for text in texts])[:-1])
             sources, targets = ids[: len(pairs)], ids[len(pairs) :]
             start, stop = special["start"], special["stop"]
             # Padding is never attended to, so it needs no id of its own.
             task = Pairs(sources, targets, *seen, start_id=start, stop_id=stop, pad_id=stop, **held_out)
             return tokenizer, task, config
-        given = (np.asarray(tokenizer.encode(text)), self.data.length, *seen)
+        given = (ids_of(tokenizer, parts, ids_file), self.data.length, *seen)
         if family == "encoder":
             return tokenizer, MaskedToken(*given, mask_id=special["mask"], **held_out), config
         return tokenizer, NextToken(*given, **held_out, stop_id=special.get("stop")), config
@@ -350,16 +358,23 @@ class Recipe:
         return pairs
 
 
-def _check_known(text: str, tokenizer: CharTokenizer | BytePairTokenizer) -> None:
-    """Checks that a tokenizer of characters knows all those of a text."""
-    if isinstance(tokenizer, BytePairTokenizer) or not (unknown := set(text) - set(tokenizer.characters)):
+def _check_known(
+    parts: Iterable[str], characters: set[str], tokenizer: CharTokenizer | BytePairTokenizer
+) -> None:
+    """Checks that a tokenizer of characters knows those of a text."""
+    if isinstance(tokenizer, BytePairTokenizer) or not (unknown := characters - set(tokenizer.characters)):
         return
-    first = next(i for i, character in enumerate(text) if character in unknown)
-    line, column = text.count("\n", 0, first) + 1, first - text.rfind("\n", 0, first)
-    raise ValueError(
-        f"{text[first]!r} (line {line}, character {column} of the text) is not one of the {tokenizer.vocab_size} "
-        f"characters that the model knows; of all characters of the text, it lacks {len(unknown)}: replace them"
-    )
+    line = column = 1
+    for part in parts:
+        before = "".join(takewhile(lambda character: character not in unknown, part))
+        line += before.count("\n")
+        column = len(before) - before.rfind("\n") if "\n" in before else column + len(before)
+        if before != part:
+            raise ValueError(
+                f"{part[len(before)]!r} (line {line}, character {column} of the text) is not one of the "
+                f"{tokenizer.vocab_size} characters that the model knows; of all characters of the text, it lacks "
+                f"{len(unknown)}: replace them"
+            )
 
 
 def _document_end_of(tokenizer: CharTokenizer | BytePairTokenizer, end: str) -> int:

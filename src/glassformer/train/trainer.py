@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -401,10 +402,11 @@ class Trainer:
             optimizer=optimizer_state(self.model, self.optimizers, _array),
             average=average,
             tokenizer=None if self.tokenizer is None else self.tokenizer.to_json(),
-            task=self._checksum(),
+            task=self._checksum,
             special_ids=_special_ids(self.task, self.model.config),
         )
 
+    @cached_property
     def _checksum(self) -> str | None:
         """Returns the checksum of the task's data, if it has one."""
         return self.task.checksum() if hasattr(self.task, "checksum") else None
@@ -436,7 +438,7 @@ class Trainer:
             )
         if self.tokenizer is not None and checkpoint.tokenizer not in (None, self.tokenizer.to_json()):
             raise ValueError(f"{folder} is from another run: its tokenizer differs, so its text did too")
-        if checkpoint.task not in (None, self._checksum()):
+        if checkpoint.task not in (None, self._checksum):
             raise ValueError(
                 f"{folder} is from another run: it learned from different data, or from different batches of it"
             )

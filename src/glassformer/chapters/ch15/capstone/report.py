@@ -41,7 +41,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     from glassformer.generate import generate
     from glassformer.tasks import NextToken
     from glassformer.train.evaluate import loss_over, validation_loss
-    from glassformer.train.own_files import content_of
+    from glassformer.train.own_files import OwnText
     from glassformer.train.recipe import Recipe
 
     if not (folder / "recipe.toml").is_file():
@@ -50,7 +50,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
         )
     checkpoint = checkpoints.load(folder)
     recipe = Recipe.from_toml((folder / "recipe.toml").read_text(encoding="utf-8"))
-    tokenizer, task, config = recipe.made_for(content_of(recipe.data.text, recipe.data.document_end))
+    tokenizer, task, config = recipe.made_for(OwnText(recipe.data.text, recipe.data.document_end))
     if not isinstance(task, NextToken) or config.family != "decoder" or checkpoint.tokenizer is None:
         raise ValueError(
             f"{folder} is a run of another family: this card is for a decoder, which continues texts"
