@@ -45,6 +45,8 @@ def test_several_files_come_in_order_and_each_on_a_new_line(tmp_path):
     assert content_of([b, a, c]) == "two\none\nthree\n"
     assert content_of([b, a, b, c], "one\n") == "twoone\none\ntwoone\nthree\n"
     assert content_of(b) == content_of(b, "one\n") == "two"
+    (tmp_path / "e.txt").write_text("e", encoding="utf-8")
+    assert content_of([str(tmp_path / "e.txt")] * 2, "ee") == "eeee"
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"empty is a folder without a file that ends in \.txt"):
         content_of([b, str(tmp_path / "empty")])
