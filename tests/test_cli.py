@@ -698,6 +698,7 @@ def test_a_run_whose_ids_are_in_a_file_is_the_same_and_goes_on(tmp_path, story, 
     assert trained("run") == plain
     said, wanted = (run("evaluate", tmp_path / name)[0].partition(" on ")[2] for name in ("run", "plain"))
     assert said == wanted
+    assert "\nbits per byte " in said
     file = tmp_path / "run" / "ids.bin"
     written = file.stat().st_ino
     assert train(tmp_path / "run", "--resume", "--steps", 4)[1] == 0
