@@ -23,7 +23,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from typer.testing import CliRunner
 
 import glassformer
-from glassformer import checkpoints, huggingface, scratch
+from glassformer import checkpoints, huggingface, pretrained, scratch
 from glassformer.atomic_files import only_writer
 from glassformer.cli import app
 from glassformer.config import ModelConfig
@@ -412,6 +412,9 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     monkeypatch.setattr("glassformer.text.corpus", lambda: few)
     (tmp_path / "mine.txt").write_text("to be, or not to be:\n" * 60, encoding="utf-8")
     (tmp_path / "mine.tsv").write_text("to be\tor not\n" * 60, encoding="utf-8")
+    (tmp_path / "letters").mkdir()
+    for name in "ab":
+        (tmp_path / "letters" / f"{name}.txt").write_text("to be, or not to be:\n" * 60, encoding="utf-8")
     found = [
         command
         for path in ("README.md", "src/glassformer/train/README.md", "book/models.md")
@@ -652,6 +655,58 @@ def test_train_learns_from_a_folder_of_texts(tmp_path):
     assert set("?.\n") < set(json.loads(checkpoints.load(tmp_path / "run").tokenizer)["characters"])
     output, status = train(tmp_path / "other", "--text", tmp_path / "run")
     assert (status, "is a folder without a file that ends in .txt" in words(output)) == (2, True)
+
+
+def test_documents_end_where_the_recipe_says(tmp_path):
+    (tmp_path / "texts").mkdir()
+    for i in range(20):
+        (tmp_path / "texts" / f"{i}.txt").write_text(f"the {'very ' * i}end", encoding="utf-8")
+    end = sets(
+        "data.document_end=<|end|>", "data.tokenizer=bytepairs", "data.vocab_size=300", "data.validation=0.4"
+    )
+    output, status = train(
+        tmp_path / "run", "--recipe", "portable", "--text", tmp_path / "texts", "--steps", 2, *end
+    )
+    assert status == 0, output
+    opened = pretrained.load(tmp_path / "run")
+    [stop] = opened.stop_ids
+    assert opened.encode("the end<|end|>the").tolist().count(stop) == 1
+    assert opened.decode(opened.encode("the end<|end|>the")) == "the endthe"
+    loss = float(re.search(r"test loss (\d\.\d+)", output)[1])
+    found = re.search(r"^loss +(\S+) nats", run("evaluate", tmp_path / "run", "--stride", 16)[0], re.M)
+    assert float(found[1]) == pytest.approx(loss, abs=1.1e-4)  # with the ends of documents
+    huggingface.save(opened.model, tmp_path / "saved", tokenizer=opened.tokenizer)
+    again = pretrained.load(tmp_path / "saved")
+    assert (again.stop_ids, again.decode([stop])) == ([stop], "")
+    settings = json.loads((tmp_path / "saved" / "tokenizer_config.json").read_text())
+    assert settings["eos_token"] == "<|end|>"
+    huggingface.save(opened.model, tmp_path / "saved", tokenizer=opened.tokenizer, stop_ids=[3, 5])
+    assert pretrained.load(tmp_path / "saved").stop_ids == [3, 5]
+    with pytest.raises(ValueError, match=r"stop_ids\[0\]=999 is outside 0"):
+        huggingface.save(opened.model, tmp_path / "saved", stop_ids=[999])
+
+
+def test_a_run_whose_ids_are_in_a_file_is_the_same_and_goes_on(tmp_path, story, monkeypatch):
+    def trained(name):
+        assert train(tmp_path / name, "--text", story, "--steps", 2, *sets("data.validation=0.1"))[1] == 0
+        described = json.loads((checkpoints.latest(tmp_path / name) / "training.json").read_text())
+        return described["task"], described["files"]
+
+    plain = trained("plain")
+    monkeypatch.setattr("glassformer.train.own_files.IN_MEMORY", 500)
+    monkeypatch.setattr("glassformer.text.PART", 100)
+    assert trained("run") == plain
+    said, wanted = (run("evaluate", tmp_path / name)[0].partition(" on ")[2] for name in ("run", "plain"))
+    assert said == wanted
+    assert "\nbits per byte " in said
+    file = tmp_path / "run" / "ids.bin"
+    written = file.stat().st_ino
+    assert train(tmp_path / "run", "--resume", "--steps", 4)[1] == 0
+    assert file.stat().st_ino == written
+    whole = file.read_bytes()
+    file.write_bytes(whole[:99] + b"!" + whole[100:])
+    assert train(tmp_path / "run", "--resume", "--steps", 6)[1] == 0
+    assert file.read_bytes() == whole  # a damaged file is made again
 
 
 def test_train_goes_on_only_if_asked(tmp_path, story):

@@ -1,21 +1,25 @@
 """Tests the one way to open a model: what a name or a path is taken for by every caller, and what is said of others."""
 
+import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from own_models import CHARACTERS, in_a_file, small, trained
 from safetensors.numpy import load as arrays_from
 from tokenizers import Tokenizer, decoders, models
 from traitlets import TraitError
 from typer.testing import CliRunner
 
-from glassformer import checkpoints, huggingface, model_files, pretrained, scratch, shipped
+from glassformer import checkpoints, huggingface, model_files, nn, pretrained, scratch, shipped
 from glassformer.cli import app
 from glassformer.config import ModelConfig
 from glassformer.generate import generate
+from glassformer.tasks import Pairs
 from glassformer.text import CharTokenizer
+from glassformer.train import Trainer, TrainingConfig
 from glassformer.widgets.engine.model import ModelView
 
 ROOMS = ("scratch", "nn")
@@ -57,7 +61,7 @@ def places(tmp_path_factory):
 
 PARTS = {
     "shipped": lambda name, room: shipped.load(name, room=room)[0],
-    "file": lambda path, room: checkpoints.model_of(*model_files.load(path)[::2], room=room),
+    "file": lambda path, room: checkpoints.model_of(*model_files.load(path)[:3:2], room=room),
     "run": lambda path, room: checkpoints.load_model(path, room=room),
     "hub": lambda path, room: huggingface.load(path, room=room),
 }
@@ -124,6 +128,47 @@ def test_what_has_no_tokenizer_opens_without_one(tmp_path):
         assert run("params", place)[1] == 0
     with pytest.raises(TraitError, match="run' has no tokenizer"):
         View(str(run_of_ids))
+
+
+def test_the_special_ids_of_a_task_are_kept_with_its_model(tmp_path):
+    """Here, they come before the others: "^" and "$" are the tokenizer's own first two."""
+    sizes = {"vocab_size": 5, "context_length": 4, "d_model": 8, "n_layers": 1, "n_heads": 2}
+    config = ModelConfig(family="encoder-decoder", **sizes)
+    pairs = [np.arange(2, 4), np.arange(3, 5)] * 8
+
+    task = Pairs(pairs, pairs, 2, 0, start_id=0, stop_id=1, pad_id=2)
+    model = nn.Transformer(config, generator=torch.Generator().manual_seed(0))
+    training = TrainingConfig(steps=1, batch_size=2, device="cpu")
+    Trainer(model, task, training, tmp_path / "run", tokenizer=CharTokenizer("^$abc"), progress=False).run()
+    opened = pretrained.load(tmp_path / "run")
+    assert (opened.start_id, opened.stop_ids) == (0, [1])
+    assert opened.decode([0, 2, 3, 1]) == "ab"
+    with pytest.raises(
+        TraitError, match=r"special ids follow the 5 of the tokenizer: this model has .'start': 0"
+    ):
+        View(str(tmp_path / "run"))
+
+    written = checkpoints.latest(tmp_path / "run") / "training.json"
+    described = json.loads(written.read_text(encoding="utf-8"))
+    for given, said in {
+        None: "",  # a checkpoint from before they were kept
+        "3": "'3' must be a dict",
+        ("start", True): r"\['start'\]=True must be a whole number",
+        ("start", -1): r"\['start'\]=-1 must be at least 0",
+        ("stop", 5): r"\['stop'\]=5 must be below vocab_size=5",
+        ("end", 1): " lacks 'start'",
+    }.items():
+        special = dict([given]) if isinstance(given, tuple) else given
+        changed = {name: value for name, value in described.items() if name != "checksum"}
+        changed |= {"special_ids": special}
+        checksum = checkpoints.own_checksum_of(changed)
+        written.write_text(json.dumps(changed | {"checksum": checksum}), encoding="utf-8")
+        if given is None:
+            opened = pretrained.load(tmp_path / "run")
+            assert (opened.start_id, opened.stop_ids) == (5, [6])
+            continue
+        with pytest.raises(ValueError, match=rf"training\.json: special_ids.*{said}"):
+            pretrained.load(tmp_path / "run")
 
 
 def test_which_line_of_the_rule_counts_where_several_hold(tmp_path, monkeypatch):

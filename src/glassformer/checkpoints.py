@@ -53,6 +53,7 @@ __all__ = [
     "as_written",
     "check_place",
     "checked_bytes",
+    "checked_special_ids",
     "checksum_of",
     "differences",
     "latest",
@@ -83,6 +84,7 @@ class StoredModel(NamedTuple):
     config: ModelConfig
     tokenizer: Any  # a CharTokenizer or a BytePairTokenizer; None if it was trained without one
     weights: Arrays
+    special_ids: dict[str, int] | None = None  # by name; None: those of `train.recipe.special_ids`
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,9 @@ class Checkpoint:
     average: Arrays | None = None
     tokenizer: str | None = None  # its JSON
     task: str | None = None  # the checksum of the training data
+    special_ids: dict[str, int] | None = (
+        None  # the ids that stand for no text, by name, if the task names them
+    )
 
     @property
     def best(self) -> Arrays:
@@ -219,13 +224,17 @@ def _is_whole(place: Path) -> bool:
 def _loaded(place: Path) -> Checkpoint:
     """Loads the checkpoint in this folder itself."""
     described = _description(place / DESCRIPTION)
+    config = _model_config(place / DESCRIPTION, described["model"])
+    with errors_about(f"{place / DESCRIPTION}:"):
+        special_ids = checked_special_ids("special_ids", described.get("special_ids"), config)
     files = {name: checked_bytes(place / name, checksum) for name, checksum in described["files"].items()}
     return Checkpoint(
         step=described["step"],
-        model_config=_model_config(place / DESCRIPTION, described["model"]),
+        model_config=config,
         training=described["training"],
         tokens=described["tokens"],
         task=described.get("task"),
+        special_ids=special_ids,
         weights=weights_in(place, files, MODEL),
         optimizer=arrays_in(place, files, OPTIMIZER),
         average=weights_in(place, files, AVERAGE) if AVERAGE in files else None,
@@ -324,6 +333,7 @@ def _described(checkpoint: Checkpoint, files: dict[str, bytes]) -> str:
         "step": checkpoint.step,
         "tokens": checkpoint.tokens,
         "task": checkpoint.task,
+        "special_ids": checkpoint.special_ids,
         "model": checkpoint.model_config.to_fields(),
         "training": checkpoint.training,
         "versions": {"python": platform.python_version()}
@@ -410,6 +420,26 @@ def weights_in(place: Traversable, files: dict[str, bytes], name: str) -> Arrays
             raise ValueError(f"{said} has dtype {values.dtype}, but weights must be floating-point numbers")
         check_weights(said, values)
     return arrays
+
+
+def checked_special_ids(name: str, given: Any, config: ModelConfig) -> dict[str, int] | None:
+    """Returns the ids that stand for no text, by name, of a task or a checkpoint; None if it does not say them.
+
+    Raises:
+        ValueError: one is outside the vocabulary, or an encoder–decoder has no "start".
+        TypeError: it is no dictionary of whole numbers.
+    """
+    if given is None:
+        return None
+    checks.instance(name, given, dict)
+    for special, i in given.items():
+        said = f"{name}[{checks.shown(repr(special))}]"
+        checks.whole(said, i, at_least=0)
+        if i >= config.vocab_size:
+            raise ValueError(f"{said}={i} must be below vocab_size={config.vocab_size}")
+    if config.family == "encoder-decoder" and "start" not in given:
+        raise ValueError(f"{name} lacks 'start', the id with which the decoder begins")
+    return {str(special): int(i) for special, i in given.items()}
 
 
 def check_place(folder: str | os.PathLike) -> None:

@@ -28,7 +28,7 @@ from glassformer.parameters import LETTERS
 from glassformer.progress import on_terminal
 from glassformer.published import published
 from glassformer.trace import trace as looking_inside
-from glassformer.train.own_files import content_of
+from glassformer.train.own_files import IDS, OwnText, ids_of
 from glassformer.train.recipe import FROM, FURTHER, Recipe, doubts, toml_of, toml_value
 from glassformer.train.recipe import NAMES as RECIPES
 from glassformer.untrusted_files import BYTES, errors_about, no_address, text_in
@@ -476,14 +476,16 @@ def _held_out(opened: "Pretrained", model: str) -> tuple[str, str]:
             data = Recipe.from_toml(_recipe(kept)).data
     else:
         raise ValueError(f"{model} does not say which text it was not trained on: name one with --text")
-    content = content_of(data.text)
+    content = OwnText(data.text, data.document_end)
     if not data.validation and not data.test:
         raise ValueError(f"{model} was trained on all of its text: name another one with --text")
-    parts = texts.split_in_three(np.array(opened.encode(content)), data.validation, data.test)
+    ids = ids_of(opened.tokenizer, content, Path(model) / IDS if kind == "run" else None)
+    parts = texts.split_in_three(ids, data.validation, data.test)
     name = "test" if len(parts[2]) else "validation"
     share = data.test or data.validation
     where = f"the {name} part, {share:.3g} of its text, on which it was not trained"
-    return opened.decode(parts[2] if len(parts[2]) else parts[1]), where
+    # Not `opened.decode`, which leaves out the ends of documents
+    return opened.tokenizer.decode(parts[2] if len(parts[2]) else parts[1]), where
 
 
 @app.command()
@@ -608,15 +610,16 @@ def train(
     begun = chosen.model.get(FROM)
     if begun is not None:
         chosen = _further(chosen)
-    content = content_of(chosen.data.text)
+    content = OwnText(chosen.data.text, chosen.data.document_end)
     if begun is None:
         base = None
-        tokenizer, task, config = chosen.made_for(content)
+        tokenizer, task, config = chosen.made_for(content, ids_file=folder / IDS)
     else:
         # A run that has a checkpoint no longer needs the model that it began with.
         base = pretrained.load(begun if checkpoints.latest(folder) is None else folder, room="nn")
-        with errors_about(f"{chosen.data.text or 'the text of the book'}, --from {begun}:"):
-            tokenizer, task, config = chosen.made_for(content, base)
+        read = chosen.data.pairs or chosen.data.text or "the text of the book"
+        with errors_about(f"{read}, --from {begun}:"):
+            tokenizer, task, config = chosen.made_for(content, base, folder / IDS)
 
     # PyTorch takes seconds to import, so every flag and file has been read by now.
     import torch
@@ -631,7 +634,7 @@ def train(
         initialize(model, chosen.training)
     else:
         model = base.model
-    begins = _first_prompt(content, tokenizer, task)
+    begins = _first_prompt(next(iter(content)), tokenizer, task)
     sampler = continuing(tokenizer, begins) if config.family == "decoder" else None
     trainer = Trainer(
         model, task, chosen.training, folder, resume=resume, tokenizer=tokenizer, sampler=sampler

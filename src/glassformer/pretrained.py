@@ -48,19 +48,28 @@ BEGUN = ("recipe.toml", "log.jsonl")
 
 
 class Pretrained(NamedTuple):
-    """A model, its tokenizer, the functions that turn text into ids and back, and the ids that begin and end a text."""
+    """A model, its tokenizer, the functions that turn text into ids and back, and the ids that stand for no text."""
 
     model: AnyTransformer
     tokenizer: Any  # ours or a `tokenizers.Tokenizer`; or None, and the next two raise an error
     encode: Callable[[str], Any]
     decode: Callable[[Iterable[int]], str]
-    start_id: int
-    stop_ids: list[int]
+    special_ids: dict[str, int]  # by name, as in `protocols.AnyTask`
 
     @property
     def config(self) -> ModelConfig:
         """Returns the model's configuration."""
         return self.model.config
+
+    @property
+    def start_id(self) -> int:
+        """Returns the id with which an encoder–decoder's decoder begins; 0 for other families, which need none."""
+        return self.special_ids.get("start", 0)
+
+    @property
+    def stop_ids(self) -> list[int]:
+        """Returns the ids that end a text."""
+        return [i for name, i in self.special_ids.items() if name.startswith("stop")]
 
 
 def find(name: Name) -> str:
@@ -167,7 +176,7 @@ def stored(name: Name, kind: str | None = None) -> StoredModel:
     if checkpoint.tokenizer is not None:
         with errors_about(f"{name}, {checkpoints.TOKENIZER}:"):
             tokenizer = tokenizer_from_json(checkpoint.tokenizer)
-    return StoredModel(checkpoint.model_config, tokenizer, checkpoint.best)
+    return StoredModel(checkpoint.model_config, tokenizer, checkpoint.best, checkpoint.special_ids)
 
 
 def configuration(
@@ -186,7 +195,7 @@ def configuration(
     if kind == "shipped":
         return shipped.configuration(str(name))
     if kind in ("run", "file"):
-        config, _, weights = stored(name, kind)
+        config, _, weights, _ = stored(name, kind)
         described, has = config.parameter_count().total, sum(weight.size for weight in weights.values())
         if described != has:
             raise ValueError(
@@ -221,28 +230,28 @@ def configuration(
 
 
 def _ours(name: Name, kind: str, room: str, model: Any) -> Pretrained:
-    """Loads one of our models; its tokenizer does not know the special ids, which stand for no text."""
+    """Loads one of our models. Decoding leaves its special ids out, which stand for no text."""
     from glassformer.train.recipe import special_ids
 
-    config, tokenizer, weights = stored(name, kind)
+    config, tokenizer, weights, special = stored(name, kind)
     with errors_about(f"{name}:"):
         model = checkpoints.model_of(config, weights, room=room, model=model)
     if tokenizer is None:
         refuse = partial(_raise, ValueError(f"{name} {NO_TOKENIZER}"))
-        return Pretrained(model, None, refuse, refuse, 0, [])
+        return Pretrained(model, None, refuse, refuse, special or {})
     n = tokenizer.vocab_size
     if n > config.vocab_size:
         raise ValueError(
             f"{name}: the tokenizer has {n} ids, but the model's vocab_size={config.vocab_size}: "
             "they come from different runs"
         )
-    special = special_ids(config.family, n)
+    special = special_ids(config.family, n) if special is None else special
+    silent = set(special.values())
 
     def decode(ids: Iterable[int]) -> str:
-        return tokenizer.decode([int(i) for i in ids if i < n])
+        return tokenizer.decode([int(i) for i in ids if i < n and i not in silent])
 
-    stop_ids = [special["stop"]] if "stop" in special else []
-    return Pretrained(model, tokenizer, tokenizer.encode, decode, special.get("start", 0), stop_ids)
+    return Pretrained(model, tokenizer, tokenizer.encode, decode, special)
 
 
 def _of_hugging_face(name: Name, room: str, ignore: Collection[str]) -> Pretrained:
@@ -256,12 +265,14 @@ def _of_hugging_face(name: Name, room: str, ignore: Collection[str]) -> Pretrain
         raise type(error)(f"{_nowhere(name)}: {error}") from error
     model = huggingface.load(folder, room=room, ignore=ignore)
     stop_ids = huggingface.stop_ids(folder, ignore=ignore)
-    start_id = huggingface.start_id(folder, ignore=ignore) if model.config.family == "encoder-decoder" else 0
+    special = {f"stop {i}" if i > 1 else "stop": stop_id for i, stop_id in enumerate(stop_ids, start=1)}
+    if model.config.family == "encoder-decoder":
+        special["start"] = huggingface.start_id(folder, ignore=ignore)
     try:
         tokenizer = huggingface.tokenizer(folder)
     except FileNotFoundError as error:
         refuse = partial(_raise, error)
-        return Pretrained(model, None, refuse, refuse, start_id, stop_ids)
+        return Pretrained(model, None, refuse, refuse, special)
 
     def encode(text: str) -> list[int]:
         with library_errors(f"{name}, {TOKENIZER}"):
@@ -271,7 +282,7 @@ def _of_hugging_face(name: Name, room: str, ignore: Collection[str]) -> Pretrain
         with library_errors(f"{name}, {TOKENIZER}"):
             return tokenizer.decode(list(ids))
 
-    return Pretrained(model, tokenizer, encode, decode, start_id, stop_ids)
+    return Pretrained(model, tokenizer, encode, decode, special)
 
 
 def _raise(error: Exception, _: object) -> NoReturn:

@@ -122,8 +122,11 @@ class AnyTask(Protocol):
 
     A batch is the inputs, as `model(**inputs)` takes them, with "ids" (B, T) among them, and the targets (B, T); a
     target of `tasks.NO_TARGET` does not count. All are NumPy arrays of integers. A task may also have `loss(model,
-    inputs, targets)`; `checksum()`, by which a run that goes on knows that it learns from the same data; and `for_test`
-    with `test()`, a part that is evaluated once, at the end.
+    inputs, targets)`; `checksum()`, by which a run that goes on knows that it learns from the same data; `for_test`
+    with `test()`, a part that is evaluated once, at the end; and `special_ids`, a dictionary of the ids that stand for
+    no text, by name. Checkpoints keep these, and `pretrained.load` leaves them out of a text that it decodes. An
+    encoder–decoder begins with "start", and a text ends with "stop", or one of "stop", "stop 2" and so on. Without
+    `special_ids`, they are taken for those of `train.recipe.special_ids`, which follow the tokenizer's own.
     """
 
     family: str

@@ -59,7 +59,7 @@ def load(
         FileNotFoundError: a file is missing.
     """
     checks.one_of("room", room, ROOMS)
-    config, tokenizer, weights = stored(name)
+    config, tokenizer, weights, _ = stored(name)
     return model_of(config, weights, room=room), tokenizer
 
 

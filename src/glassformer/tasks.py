@@ -22,6 +22,8 @@ __dir__ = __all__.copy
 
 NO_TARGET = -100  # targets that the loss ignores: `ignore_index` of `cross_entropy`
 
+AT_ONCE = 2**20  # numbers of an array that are copied at once
+
 Inputs = dict[str, np.ndarray]
 Batch = tuple[Inputs, np.ndarray]
 
@@ -78,9 +80,10 @@ class _Task:
         """Returns a checksum that two tasks share only if all their batches are the same."""
         checksum = hashlib.sha256(f"{type(self).__name__} {self.batch_size} {self.seed}".encode())
         for part in self._made_of():
-            array = np.asarray(part)
             # The shape counts too: two texts one after the other are not the same as one.
-            checksum.update(f"{array.shape} ".encode() + array.astype(np.float64).tobytes())
+            checksum.update(f"{np.shape(part)} ".encode())
+            for some in _in_parts(part):
+                checksum.update(some.astype(np.float64).tobytes())
         return checksum.hexdigest()
 
     def _made_of(self) -> Iterable[Any]:
@@ -108,7 +111,8 @@ class NextToken(_Task):
 
     The text is cut into windows of `length`. Every window is seen once per epoch; each epoch has a new order
     and new cuts. The end of the text is held out: a fraction `validation` for making choices, and after it a
-    fraction `test` for the result that is then reported. Either can be 0, to overfit a small text on purpose. A
+    fraction `test` for the result that is then reported. Either can be 0, to overfit a small text on purpose. The
+    id between documents, if there is one, is `stop_id`, at which a model that has learned it stops writing. A
     batch is the same whether one process takes all of it or each of `world` processes takes its own rows.
 
     Source: Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training", section 3.1.
@@ -132,12 +136,16 @@ class NextToken(_Task):
         *,
         validation: float = 0.1,
         test: float = 0.0,
+        stop_id: int | None = None,
     ) -> None:
         ids = np.asarray(ids)  # also a list, or a tensor
         checks.integers("ids", ids)
         checks.whole("length", length)
         self.ids, self.held_out, self.for_test = split_in_three(ids, validation, test)
-        self.length, self.vocab_size = length, _vocab_size("ids", ids)
+        self.length, self.vocab_size, self.stop_id = length, _vocab_size("ids", ids), stop_id
+        if stop_id is not None:
+            checks.whole("stop_id", stop_id, at_least=0)
+            self.vocab_size = max(self.vocab_size, stop_id + 1)
         parts = {"to train on": (self.ids, length + self._beyond)}
         if validation:
             parts["for validation"] = (self.held_out, 1 + self._beyond)
@@ -155,6 +163,11 @@ class NextToken(_Task):
         n = max(1, (len(self.ids) - self._beyond + 1) // length - 1)
         super().__init__(batch_size, seed, n)
         self._offset = lru_cache(maxsize=2)(self._drawn_offset)
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Returns the ids that stand for no text, by name."""
+        return {} if self.stop_id is None else {"stop": self.stop_id}
 
     def _made_of(self) -> Iterable[Any]:
         # An absent part is left out, so that runs started before test parts existed can be resumed.
@@ -252,11 +265,17 @@ class MaskedToken(NextToken):
             raise ValueError(f"share={share} must be at most 1")
         self.mask_id, self.share = mask_id, share
         self.vocab_size = max(self.vocab_size, mask_id + 1)
-        self.others = np.setdiff1d(self.ids, mask_id)  # ids that can replace a chosen id
+        # Ids that can replace a chosen id
+        self.others = np.setdiff1d(np.concatenate([np.unique(some) for some in _in_parts(self.ids)]), mask_id)
         if not len(self.others):
             raise ValueError(
                 f"ids has no id except mask_id={mask_id}, but a chosen id is sometimes replaced by another one"
             )
+
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Returns the ids that stand for no text, by name."""
+        return {"mask": self.mask_id}
 
     def _made_of(self) -> Iterable[Any]:
         return *super()._made_of(), self.mask_id, self.share
@@ -265,14 +284,14 @@ class MaskedToken(NextToken):
         self, windows: Integer[np.ndarray, "B T"], use: int, number: int
     ) -> tuple[Int64[np.ndarray, "B T"], Int64[np.ndarray, "B T"]]:
         """Returns the ids with the chosen ones masked, replaced or kept, and the original ids as targets."""
-        ids, generator = windows, np.random.default_rng((self.seed, use, number))
+        ids, generator = windows.astype(np.int64), np.random.default_rng((self.seed, use, number))
         n_chosen = max(1, round(self.share * ids.shape[1]))
         # Put the positions in random order and choose the first few, the same number in each row
         chosen = generator.random(ids.shape).argsort(axis=1).argsort(axis=1) < n_chosen
         fate = generator.random(ids.shape)
         other = generator.choice(self.others, ids.shape)
         covered = np.where(fate < 0.8, self.mask_id, np.where(fate < 0.9, other, ids))
-        return np.where(chosen, covered, ids).astype(np.int64), np.where(chosen, ids, NO_TARGET)
+        return np.where(chosen, covered, ids), np.where(chosen, ids, NO_TARGET)
 
 
 class Pairs(_Task):
@@ -327,6 +346,11 @@ class Pairs(_Task):
         )
         self.length = max(*map(len, sources), *(len(target) + 1 for target in targets))
 
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """Returns the ids that stand for no text, by name; padding, which nothing attends to, can be any id."""
+        return {"start": self.start_id, "stop": self.stop_id}
+
     def _made_of(self) -> Iterable[Any]:
         yield from self.sources
         yield from self.targets
@@ -374,12 +398,19 @@ class Pairs(_Task):
         return inputs, _rows_of([[*self.targets[i], self.stop_id] for i in places], NO_TARGET)
 
 
+def _in_parts(numbers: Any) -> Iterator[np.ndarray]:
+    """Yields an array as short ones, so that what is computed of them needs little memory: it may be a file's."""
+    flat = np.asarray(numbers).reshape(-1)
+    for first in range(0, len(flat), AT_ONCE):
+        yield flat[first : first + AT_ONCE]
+
+
 def _vocab_size(name: str, ids: Integer[np.ndarray, " _"]) -> int:
     """Returns one more than the largest id, after checking that none is negative."""
     if len(ids) and ids.min() < 0:
         i = int(ids.argmin())
         raise ValueError(f"{name}[{i}]={ids[i]} is negative")
-    return int(ids.max(initial=-1)) + 1
+    return int(ids.max()) + 1 if len(ids) else 0
 
 
 def _rows_of(texts: Sequence[Any], filler: int) -> Int64[np.ndarray, "B _"]:

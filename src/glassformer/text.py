@@ -3,7 +3,8 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from glassformer import _checks as checks
 from glassformer import tokenizer_files
 from glassformer.decoding import IncrementalDecoder
 from glassformer.shapes import Int64, Integer
-from glassformer.untrusted_files import bytes_in, decoded, json_object
+from glassformer.untrusted_files import a_file, decoded, json_object, reading
 
 __all__ = [
     "LONGEST_WORD",
@@ -25,6 +26,7 @@ __all__ = [
     "inputs_and_targets",
     "library_errors",
     "library_tokenizer",
+    "parts_of",
     "read_text",
     "split",
     "split_in_three",
@@ -35,6 +37,10 @@ __dir__ = __all__.copy
 
 LONGEST_WORD = 1000
 """Bytes of a word from which byte pairs are learned. The time that the library needs grows with its square."""
+
+
+PART = 2**18
+"""About so many bytes of a file are read at once."""
 
 
 def corpus() -> str:
@@ -55,11 +61,32 @@ def read_text(path: str | os.PathLike) -> str:
             file and, where there is one, the byte.
     """
     path = Path(path)
-    content = bytes_in(path)
-    if not content:
-        raise ValueError(f"{path} is empty")
-    text = decoded(content, path)
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    a_file(path)
+    with reading(path):
+        checks.fits(str(path), path.stat().st_size)
+    return "".join(parts_of(path))
+
+
+def parts_of(path: str | os.PathLike) -> Iterator[str]:
+    """Yields the text that `read_text` returns part by part, so that it does not have to fit into memory.
+
+    Raises:
+        FileNotFoundError, IsADirectoryError, ValueError: as `read_text`.
+    """
+    path = Path(path)
+    a_file(path)
+    with reading(path), path.open("rb") as file:
+        begins, content = 0, file.read(PART)
+        if not content:
+            raise ValueError(f"{path} is empty")
+        while content:
+            more, end = file.read(PART), len(content)
+            if more:  # the last character or line end may go on in it
+                end -= 1
+                while end and (content[end] & 0xC0 == 0x80 or content[end] == 0x0A):
+                    end -= 1
+            yield decoded(content[:end], path, begins).replace("\r\n", "\n").replace("\r", "\n")
+            begins, content = begins + end, content[end:] + more
 
 
 class CharTokenizer:
@@ -152,22 +179,35 @@ class BytePairTokenizer:
         self.tokenizer = tokenizer  # a tokenizers.Tokenizer
 
     @classmethod
-    def from_text(cls, text: str, vocab_size: int) -> "BytePairTokenizer":
+    def from_text(
+        cls, text: str | Iterable[str], vocab_size: int, special_tokens: Sequence[str] = ()
+    ) -> "BytePairTokenizer":
         """Returns a tokenizer with `vocab_size` pieces, or fewer if `text` has no more pairs to join.
 
-        Pairs are counted within words. A word of more than `LONGEST_WORD` bytes, such as a text without spaces, is
-        cut into words of this length.
+        A long text can be given in parts, such as an `own_files.OwnText`, which are read twice; memory is then needed
+        for its different words only. Pairs are counted within words. A word of more than `LONGEST_WORD` bytes, such as
+        a text without spaces, is cut into words of this length.
+
+        The last pieces are the `special_tokens`, such as "<|endoftext|>" for the end of a document. Each is always one
+        piece, and no pair is learned from it.
 
         Raises:
-            ValueError: `vocab_size` is below 256, or `text` is empty.
+            ValueError: `vocab_size` is below 256 and one for each special token, `text` is empty, or a special token is
+                empty or occurs twice.
             ImportError: the package tokenizers is not installed.
         """
-        checks.whole("vocab_size", vocab_size, at_least=256)
-        if not text:
+        for i, token in enumerate(special_tokens):
+            checks.instance(f"special_tokens[{i}]", token, str)
+            if not token or token in special_tokens[:i]:
+                raise ValueError(f"special_tokens[{i}]={token!r} {'occurs twice' if token else 'is empty'}")
+        checks.whole("vocab_size", vocab_size, at_least=256 + len(special_tokens))
+        parts = [text] if isinstance(text, str) else text
+        n_bytes = sum(len(part.encode()) for part in parts)
+        if not n_bytes:
             raise ValueError("text='' is empty: there is nothing to learn from")
         # The library allocates memory for all pieces at once. A text cannot yield more new pieces than it has
         # bytes.
-        vocab_size = min(vocab_size, 256 + len(text.encode()))
+        vocab_size = min(vocab_size - len(special_tokens), 256 + n_bytes)
         library = _tokenizers()
         byte_level = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer = library.Tokenizer(library.models.BPE())
@@ -178,9 +218,20 @@ class BytePairTokenizer:
             vocab_size=vocab_size, initial_alphabet=byte_level.alphabet(), show_progress=False
         )
         # Line by line; given as one piece, the library would hold several copies of the whole text.
-        tokenizer.train_from_iterator(text.splitlines(keepends=True), trainer)
+        lines = (line for part in parts for line in part.splitlines(keepends=True))
+        if special_tokens:
+            special = re.compile("|".join(map(re.escape, special_tokens)))
+            lines = (part for line in lines for part in special.split(line))
+        tokenizer.train_from_iterator(lines, trainer)
         tokenizer.pre_tokenizer = byte_level
+        tokenizer.add_special_tokens(list(special_tokens))
         return cls(tokenizer)
+
+    @property
+    def special_tokens(self) -> dict[str, int]:
+        """Returns the id of each special token, such as "<|endoftext|>"; most tokenizers have none."""
+        added = self.tokenizer.get_added_tokens_decoder()
+        return {token.content: i for i, token in added.items() if token.special}
 
     @property
     def vocab_size(self) -> int:
@@ -188,7 +239,11 @@ class BytePairTokenizer:
         return self.tokenizer.get_vocab_size()
 
     def encode(self, text: str) -> Int64[np.ndarray, " T"]:
-        """Returns the ids of the pieces that `text` is split into."""
+        """Returns the ids of the pieces that `text` is split into.
+
+        A special token that is written out in `text` becomes its one id, as in other libraries. So if a text comes from
+        someone who must not write such tokens, look for them first.
+        """
         return np.array(self.tokenizer.encode(text).ids, dtype=np.int64)
 
     def decode(self, ids: Integer[np.ndarray, " T"] | Sequence[int]) -> str:

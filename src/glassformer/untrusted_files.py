@@ -218,27 +218,26 @@ def a_file(path: Traversable) -> None:
     raise FileNotFoundError(f"{path} is missing")
 
 
-def decoded(content: bytes, name: object) -> str:
-    """Decodes bytes in UTF-8, without a byte order mark at the start.
+def decoded(content: bytes, name: object, begins: int = 0) -> str:
+    """Decodes bytes in UTF-8, without a byte order mark at the start; `begins` is their place in the file `name`.
 
     Raises:
         ValueError: they are not in UTF-8, or no text at all. The message names the byte.
     """
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if not begins and content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ValueError(f"{name} is in UTF-16, as its first two bytes show: save it in UTF-8")
+    what = "" if begins else named(content[:64])
     if (zero := content.find(0)) >= 0:
-        if what := named(content[:64]):
-            raise ValueError(f"{name} is not text but {what}")
-        raise ValueError(f"{name} is not text: byte {zero} is 0")
-    mark = b"\xef\xbb\xbf"
+        raise ValueError(f"{name} is not text" + (f" but {what}" if what else f": byte {begins + zero} is 0"))
+    mark = b"" if begins else b"\xef\xbb\xbf"
     try:
         return content.removeprefix(mark).decode("utf-8")
     except UnicodeDecodeError as error:
-        if what := named(content[:64]):
+        if what:
             raise ValueError(f"{name} is not text but {what}") from None
         place = error.start + (len(mark) if content.startswith(mark) else 0)
         raise ValueError(
-            f"{name} is not in UTF-8: byte {place} is 0x{content[place]:02x} ({error.reason}). "
+            f"{name} is not in UTF-8: byte {begins + place} is 0x{content[place]:02x} ({error.reason}). "
             "If it is text in another encoding, such as Latin-1, save it in UTF-8"
         ) from None
 

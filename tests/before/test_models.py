@@ -53,7 +53,7 @@ def test_a_folder_saved_for_the_hub_gives_the_same_logits(name, room):
 
 @IN_BOTH_ROOMS
 def test_a_model_saved_in_the_page_gives_the_same_logits(room):
-    config, tokenizer, weights = model_files.load(write_models.PAGE)
+    config, tokenizer, weights, _ = model_files.load(write_models.PAGE)
     assert tokenizer.characters == write_models.CHARACTERS
     assert_as_then(checkpoints.model_of(config, weights, room=room), "page", SINGLE)
     exact = {name: values.astype(np.float64) for name, values in weights.items()}

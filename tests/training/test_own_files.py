@@ -1,10 +1,15 @@
 """Tests texts of several files, and files of pairs."""
 
 import re
+import tracemalloc
 
+import numpy as np
 import pytest
+from tokenizers import AddedToken
 
-from glassformer.train.own_files import content_of, read_pairs
+from glassformer.text import BytePairTokenizer, CharTokenizer
+from glassformer.train import own_files
+from glassformer.train.own_files import OwnText, ids_of, read_pairs
 from glassformer.train.recipe import DataConfig, Recipe
 
 SMALL = """
@@ -21,6 +26,10 @@ batch_size = 2
 """
 
 
+def content_of(*arguments):
+    return "".join(OwnText(*arguments))
+
+
 def test_several_files_come_in_order_and_each_on_a_new_line(tmp_path):
     for name, content in {
         "b.txt": "two",
@@ -34,12 +43,67 @@ def test_several_files_come_in_order_and_each_on_a_new_line(tmp_path):
     assert content_of(str(tmp_path)) == "one\ntwo\nthree\n"
     assert content_of([c, b]) == "three\ntwo"
     assert content_of([b, a, c]) == "two\none\nthree\n"
-    assert content_of(b) == "two"
+    assert content_of([b, a, b, c], "one\n") == "twoone\none\ntwoone\nthree\n"
+    assert content_of(b) == content_of(b, "one\n") == "two"
+    (tmp_path / "e.txt").write_text("e", encoding="utf-8")
+    assert content_of([str(tmp_path / "e.txt")] * 2, "ee") == "eeee"
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"empty is a folder without a file that ends in \.txt"):
         content_of([b, str(tmp_path / "empty")])
     with pytest.raises(FileNotFoundError, match=r"d\.txt is missing"):
         content_of([b, str(tmp_path / "d.txt")])
+
+
+WHITE = [*" \n\t\v\x1c\x85\xa0\u3000", "\r\n", "  ", "\n\n"]
+
+
+def test_the_ids_of_the_parts_are_those_of_the_whole(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    some = [*WHITE, *"aé!1日\U0001f333", "'s", "the", "<e>"]
+    text = "".join(rng.choice(some, 4000))
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    monkeypatch.setattr("glassformer.text.PART", 16)
+    parts, text = OwnText(str(tmp_path / "a.txt")), text.replace("\r\n", "\n")
+    assert "".join(parts) == text
+    assert len([*parts]) > 300
+    byte_pairs = BytePairTokenizer.from_text(text, 400, ["<e>"])
+    assert BytePairTokenizer.from_text(parts, 400, ["<e>"]).to_json() == byte_pairs.to_json()
+    greedy = BytePairTokenizer.from_json(byte_pairs.to_json())
+    greedy.tokenizer.add_special_tokens([AddedToken("the", rstrip=True)])
+    for tokenizer in (CharTokenizer.from_text(text), byte_pairs, greedy):
+        assert np.array_equal(ids_of(tokenizer, parts), tokenizer.encode(text))
+
+
+def test_many_ids_are_in_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(own_files, "IN_MEMORY", 9)
+    file, tokenizer = tmp_path / "run" / "ids.bin", CharTokenizer("abc ")
+    assert ids_of(tokenizer, ["abc", " cba"], file).dtype == np.int64
+    assert not file.exists()
+    for parts in (["abc", " cba", " abc"], ["abc cb", "a abc"], ["abc cba abd"]):
+        before = file.stat().st_ino if file.exists() else 0
+        tokenizer = CharTokenizer("".join(sorted({*"".join(parts)})))
+        ids = ids_of(tokenizer, parts, file)
+        assert (ids.dtype, file.stat().st_size) == (np.uint8, 64 + 11)
+        assert np.array_equal(ids, tokenizer.encode("".join(parts)))
+        assert (file.stat().st_ino == before) == (parts[0] == "abc cb")  # the same text in other parts
+
+
+def test_what_is_in_memory_does_not_grow_with_the_text(tmp_path, monkeypatch):
+    for name in (
+        "glassformer.text.PART",
+        "glassformer.tasks.AT_ONCE",
+        "glassformer.train.own_files.IN_MEMORY",
+    ):
+        monkeypatch.setattr(name, 2**14)
+    recipe = Recipe.from_toml(SMALL.replace("-decoder", ""))  # an encoder, which also draws from all ids
+    for size in (100, 100_000):  # the first for what is imported only now
+        (tmp_path / "a.txt").write_text("to be, or not to be\n" * size, encoding="utf-8")
+        tracemalloc.start()
+        _, task, _ = recipe.made_for(OwnText(str(tmp_path / "a.txt")), ids_file=tmp_path / f"{size}.bin")
+        task.checksum()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 10 * size  # half of the text
 
 
 PAIRS = [("ab", "BA"), ("é\u2028 ", ""), ('"c"', "C")]

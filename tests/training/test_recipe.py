@@ -107,6 +107,25 @@ def test_the_ids_that_stand_for_no_text():
         special_ids("gpt", 3)
 
 
+@pytest.mark.parametrize(
+    ("changes", "end", "i"),
+    [(["data.tokenizer=bytepairs", "data.vocab_size=260"], "<e>", 259), ([], "§", 16)],
+)
+def test_the_end_of_a_document_is_one_id(changes, end, i):
+    recipe = Recipe.from_toml(SMALL, [f"data.document_end={end}", *changes])
+    tokenizer, task, config = recipe.made_for(f"q{end}{TEXT}")
+    assert tokenizer.decode(task.ids[:2]) == f"q{end}"
+    assert task.special_ids == {"stop": task.ids[1]} == {"stop": i}
+    assert recipe.made_for(TEXT)[2] == config  # a single document
+    further = Recipe.from_toml(FURTHER, [f"data.document_end={end}"])
+    for special in ({}, task.special_ids):
+        base = StoredModel(config, tokenizer, {}, special)
+        assert further.made_for(TEXT, base)[1].special_ids == {"stop": i}
+    assert Recipe.from_toml(FURTHER).made_for(TEXT, base)[1].special_ids == {"stop": i}
+    with pytest.raises(ValueError, match="document_end='y' is not one of the "):
+        Recipe.from_toml(FURTHER, ["data.document_end=y"]).made_for(TEXT, base)
+
+
 def test_byte_pairs():
     recipe = Recipe.from_toml(SMALL, ["data.tokenizer=bytepairs", "data.vocab_size=260"])
     tokenizer, task, config = recipe.made_for(TEXT)
@@ -139,6 +158,17 @@ def test_byte_pairs():
         (SMALL, ["data.tokenizer=words"], "tokenizer='words' is not one of 'characters', 'bytepairs'"),
         (SMALL, ["data.tokenizer=bytepairs"], "byte pairs need the size of their vocabulary"),
         (SMALL, ["data.vocab_size=300"], "for characters it follows from the text"),
+        (
+            SMALL,
+            ["data.document_end=<e>"],
+            "document_end='<e>' must be one character with tokenizer=\"characters\"",
+        ),
+        (SMALL, ["data.document_end=''"], "document_end='' must be one character"),
+        (
+            SMALL,
+            ["data.pairs=dates", "data.document_end=x"],
+            "document_end='x' does not go with pairs='dates'",
+        ),
         (SMALL, ["data.pairs=numbers"], "pairs='numbers' is not one of 'dates', 'a file that ends in .tsv'"),
         (
             SMALL,
@@ -163,7 +193,11 @@ def test_what_is_wrong_is_named(text, changes, message):
 @pytest.mark.parametrize(
     ("changes", "text", "message"),
     [
-        (["model.family=encoder-decoder"], TEXT, "learns from pairs of texts"),
+        (
+            ["model.family=encoder-decoder"],
+            TEXT,
+            "learns from pairs .* --set data.pairs=dates the book's dates",
+        ),
         (["data.pairs=dates"], TEXT, "pairs='dates' needs family=\"encoder-decoder\", not 'decoder'"),
         (["model.n_heads=3"], TEXT, "d_model=8 is not divisible by n_heads=3"),
         ([], "short", "length=8 needs at least"),
@@ -270,6 +304,13 @@ def test_a_recipe_with_from_keeps_configuration_and_tokenizer(family, kind):
     assert (type(task), task.length) == (kind, 4)
     assert tokenizer.decode(task.ids) == TEXT[: len(task.ids)]
     assert Recipe.from_toml(recipe.to_toml()) == recipe
+
+
+def test_a_recipe_with_from_keeps_the_special_ids(tmp_path):
+    (tmp_path / "a.tsv").write_text("to\tbe\n" * 20, encoding="utf-8")
+    base = kept("encoder-decoder")._replace(special_ids={"start": 1, "stop": 0})
+    recipe = Recipe.from_toml(FURTHER, [f"data.pairs={tmp_path / 'a.tsv'}"])
+    assert recipe.made_for("", base)[1].special_ids == {"start": 1, "stop": 0}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,13 @@ def written(path, content):
     return path
 
 
+@pytest.fixture(params=[2**18, 3])
+def piece(request, monkeypatch):
+    """So many bytes are read at once, and nobody notices."""
+    monkeypatch.setattr("glassformer.text.PART", request.param)
+
+
+@pytest.mark.usefixtures("piece")
 def test_text_comes_as_it_is(tmp_path):
     assert read_text(written(tmp_path / "a", TEXT.encode())) == TEXT
     assert read_text(str(tmp_path / "a")) == TEXT
@@ -21,6 +28,7 @@ def test_text_comes_as_it_is(tmp_path):
     assert read_text(written(tmp_path / "a", TEXT.replace("\n", "\r\n").encode())) == TEXT
     assert read_text(written(tmp_path / "a", TEXT.replace("\n", "\r").encode())) == TEXT
     assert read_text(written(tmp_path / "a", b"ab")) == "ab"
+    assert read_text(written(tmp_path / "a", "ab\r\n\ufeffc\n".encode())) == "ab\n\ufeffc\n"
 
 
 BAD = {
@@ -36,6 +44,7 @@ BAD = {
 }
 
 
+@pytest.mark.usefixtures("piece")
 @pytest.mark.parametrize("case", BAD)
 def test_what_is_no_text(tmp_path, case):
     content, message = BAD[case]
@@ -88,6 +97,16 @@ def test_bytes_that_are_no_character(byte_pairs):
     assert byte_pairs.decode([]) == ""
 
 
+def test_special_tokens_are_parts_of_their_own():
+    end = "<|end|>"
+    tokenizer = BytePairTokenizer.from_text(f"ab{end}" * 9, 300, [end, "<|user|>"])
+    assert tokenizer.special_tokens == {end: 257, "<|user|>": 258}  # after the bytes and "ab", the only pair
+    for each in (tokenizer, tokenizer_from_json(tokenizer.to_json())):
+        assert each.encode(f" ab{end}").tolist() == [*tokenizer.encode(" "), 256, 257]
+        assert each.decode([256, 257]) == f"ab{end}"
+        assert each.special_tokens == tokenizer.special_tokens
+
+
 def test_characters_survive():
     tokenizer = CharTokenizer('zé\n"日')
     again = tokenizer_from_json(tokenizer.to_json())
@@ -104,6 +123,9 @@ NEVER_ENDS = (
 # What is called: how the message goes
 REFUSED = {
     "BytePairTokenizer.from_text('ab', 255)": "vocab_size=255 must be at least 256",
+    "BytePairTokenizer.from_text('ab', 256, ['x'])": "vocab_size=256 must be at least 257",
+    "BytePairTokenizer.from_text('ab', 300, ['x', 'x'])": "special_tokens[1]='x' occurs twice",
+    "BytePairTokenizer.from_text('ab', 300, [''])": "special_tokens[0]='' is empty",
     "BytePairTokenizer.from_text('', 300)": "text='' is empty: there is nothing to learn from",
     "BytePairTokenizer.from_text('ab', 256).decode([256])": "ids[0]=256 is outside 0..255",
     "tokenizer_from_json('{')": "text is not JSON",

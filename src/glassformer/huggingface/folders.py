@@ -4,7 +4,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -141,27 +141,35 @@ def save(
     folder: str | os.PathLike,
     *,
     tokenizer: CharTokenizer | BytePairTokenizer | None = None,
+    stop_ids: Sequence[int] | None = None,
 ) -> None:
     """Writes config.json and model.safetensors, which `load` and the library transformers can open.
 
     With a `tokenizer`, also tokenizer.json and tokenizer_config.json: `AutoTokenizer` of transformers then gives the
-    same ids, and `generate` finds it. Ids that begin and end a text are not written.
+    same ids, and `generate` finds it. `stop_ids` end a text, and `eos_token_id` in config.json says so; by default, the
+    tokenizer's special token does if it has exactly one.
 
     All are first written under other names and renamed when they are complete, so an interrupted program
     leaves the old files or the new ones, never half a file. Saving takes as much memory again as the model if
     matrices are transposed in the file.
 
     Raises:
-        ValueError: no family has a model with this config, and the message names the reason; or the tokenizer
-            has more ids than the model.
+        ValueError: no family has a model with this config, and the message names the reason; the tokenizer has more
+            ids than the model; or one of `stop_ids` is none of the model's.
         TypeError: `tokenizer` is none of ours.
         OSError: the folder cannot be made or written to.
     """
     config = model.config
-    texts = {} if tokenizer is None else _of_tokenizer(tokenizer, config)
+    special = getattr(tokenizer, "special_tokens", {})
+    stops = list(special.values() if len(special) == 1 else ()) if stop_ids is None else list(stop_ids)
+    if stops:
+        checks.indices("stop_ids", np.array(stops), "vocab_size", config.vocab_size)
+    texts = {} if tokenizer is None else _of_tokenizer(tokenizer, config, stops)
     weights = dict(model.named_parameters())
     dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
     settings = config_to_hf(config) | {"dtype": dtype}
+    if stops:
+        settings["eos_token_id"] = stops if len(stops) > 1 else stops[0]
     if isinstance(next(iter(weights.values())), np.ndarray):
         from safetensors.numpy import save_file
 
@@ -184,7 +192,7 @@ def save(
         save_file(state, done.enter_context(replacing(folder / WEIGHTS)), metadata={"format": "pt"})
 
 
-def _of_tokenizer(tokenizer: Any, config: ModelConfig) -> dict[str, str]:
+def _of_tokenizer(tokenizer: Any, config: ModelConfig, stops: Sequence[int]) -> dict[str, str]:
     """Returns the files that describe a tokenizer to the tokenizers library and to transformers, by their names."""
     if not isinstance(tokenizer, CharTokenizer | BytePairTokenizer):
         raise TypeError(
@@ -201,6 +209,8 @@ def _of_tokenizer(tokenizer: Any, config: ModelConfig) -> dict[str, str]:
         "model_max_length": config.context_length,
         "clean_up_tokenization_spaces": False,
     }
+    ends = [token for token, i in getattr(tokenizer, "special_tokens", {}).items() if i in stops]
+    settings |= {"eos_token": ends[0]} if ends else {}
     return {
         TOKENIZER: as_library(tokenizer).to_str(pretty=True) + "\n",
         TOKENIZER_CONFIG: json.dumps(settings, indent=2) + "\n",

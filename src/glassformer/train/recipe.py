@@ -16,9 +16,11 @@ keeps its weights, its configuration and its tokenizer.
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from importlib import resources
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ from glassformer.dates import DatePair, date_pairs
 from glassformer.tasks import MaskedToken, NextToken, Pairs
 from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.train.config import TrainingConfig
-from glassformer.train.own_files import PAIR_FILES, TextPair, read_pairs
+from glassformer.train.own_files import PAIR_FILES, TextPair, ids_of, read_pairs
 from glassformer.untrusted_files import no_address, toml_tables
 
 __all__ = ["NAMES", "DataConfig", "Recipe", "doubts", "special_ids", "toml_of", "toml_value"]
@@ -70,6 +72,8 @@ class DataConfig:
 
     Attributes:
         text: The path of a text file or of a folder with such files, or a list of them. None: the book's Shakespeare.
+        document_end: What stands between two documents, that is, files: with byte pairs a text such as "<|endoftext|>",
+            which becomes one id, and with characters one character. A model stops writing at it. None: a line break.
         pairs: "dates" generates pairs of texts, for an encoder–decoder; or a .tsv or .jsonl file. None: a text.
         tokenizer: "characters" or "bytepairs". None: that of the model which the run begins with.
         vocab_size: The size of the vocabulary, for byte pairs only. None: it follows from the characters.
@@ -84,6 +88,7 @@ class DataConfig:
     """
 
     text: str | list[str] | None = None
+    document_end: str | None = None
     pairs: str | None = None
     tokenizer: str | None = "characters"
     vocab_size: int | None = None
@@ -105,12 +110,23 @@ class DataConfig:
                 checks.one_of(
                     "pairs", self.pairs, [*PAIRS, *(f"a file that ends in {end}" for end in PAIR_FILES)]
                 )
-            for name, plain in (("text", (None,)), ("tokenizer", ("characters", None))):
+            for name, plain in (
+                ("text", (None,)),
+                ("document_end", (None,)),
+                ("tokenizer", ("characters", None)),
+            ):
                 if getattr(self, name) not in plain:
                     raise ValueError(
                         f"{name}={getattr(self, name)!r} does not go with pairs={self.pairs!r}, which are read "
                         "instead of a text and consist of characters"
                     )
+        if self.document_end is not None:
+            checks.instance("document_end", self.document_end, str)
+            if not self.document_end or (self.tokenizer == "characters" and len(self.document_end) > 1):
+                raise ValueError(
+                    f'document_end={self.document_end!r} must be one character with tokenizer="characters", and a text '
+                    'such as "<|endoftext|>" with byte pairs'
+                )
         if (self.vocab_size is not None) != (self.tokenizer == "bytepairs"):
             raise ValueError(
                 f'vocab_size={self.vocab_size} with tokenizer="{self.tokenizer}": byte pairs need the size of '
@@ -209,7 +225,7 @@ class Recipe:
         return replace(self, data=replace(self.data, text=text, pairs=pairs))
 
     def made_for(
-        self, text: str, begins_with: Any = None
+        self, text: str | Iterable[str], begins_with: Any = None, ids_file: Path | None = None
     ) -> tuple[CharTokenizer | BytePairTokenizer, NextToken | MaskedToken | Pairs, ModelConfig]:
         """Returns the tokenizer of a text, the task of learning it, and the configuration of a suitable model.
 
@@ -217,8 +233,10 @@ class Recipe:
         an encoder–decoder one text of a pair from the other. If there are pairs, `text` is ignored.
         Ids that stand for no text are those of `special_ids`.
 
-        A recipe with `from` needs `begins_with`, what `pretrained.load` or `pretrained.stored` opened: its tokenizer
-        and its configuration are kept, and windows may be shorter than its context.
+        A text that may not fit into memory is an `own_files.OwnText`; if its ids are many, they are kept in `ids_file`.
+
+        A recipe with `from` needs `begins_with`, what `pretrained.load` or `pretrained.stored` opened: its tokenizer,
+        its special ids and its configuration are kept, and windows may be shorter than its context.
 
         Raises:
             FileNotFoundError: there is no such file of pairs.
@@ -235,31 +253,42 @@ class Recipe:
         family = self.model.get("family", "decoder") if begins_with is None else begins_with.config.family
         if family == "encoder-decoder" and self.data.pairs is None:
             raise ValueError(
-                'family="encoder-decoder" learns from pairs of texts, but there is only one text'
+                'family="encoder-decoder" learns from pairs of texts, but there is only one text: --set '
+                "data.pairs=FILE names your own, a .tsv or .jsonl file, and --set data.pairs=dates the book's dates"
             )
         if family != "encoder-decoder" and self.data.pairs is not None:
             raise ValueError(f'pairs={self.data.pairs!r} needs family="encoder-decoder", not {family!r}')
         pairs = [] if self.data.pairs is None else self._pairs(self.data.pairs)
         texts = [*(pair.source for pair in pairs), *(pair.target for pair in pairs)]
-        text = "".join(texts) or text
-        if text and text == text[0] * len(text):
+        whole = "".join(texts) if pairs else text
+        parts = [whole] if isinstance(whole, str) else whole
+        characters: set[str] = set()
+        for part in parts:
+            characters.update(part)
+        if len(characters) == 1:
             raise ValueError(
-                f"the text consists of {text[0]!r} alone, so there is nothing to predict: it needs two different "
-                "characters"
+                f"the text consists of {characters.pop()!r} alone, so there is nothing to predict: it needs two "
+                "different characters"
             )
         if own is not None:
             tokenizer = own
-            _check_known(text, tokenizer)
+            _check_known(parts, characters, tokenizer)
         elif self.data.tokenizer == "characters":
-            tokenizer = CharTokenizer.from_text(text)
+            tokenizer = CharTokenizer.from_text("".join([*characters, self.data.document_end or ""]))
         else:
             assert self.data.vocab_size is not None  # DataConfig has checked this
-            tokenizer = BytePairTokenizer.from_text(text, self.data.vocab_size)
+            ends = [] if self.data.document_end is None else [self.data.document_end]
+            tokenizer = BytePairTokenizer.from_text(parts, self.data.vocab_size, ends)
         V = tokenizer.vocab_size
-        special = special_ids(family, V)
-        sizes: dict[str, Any] = {"vocab_size": V + len(special), "context_length": self.data.length}
+        special = getattr(begins_with, "special_ids", None)
+        if special is None or not set(SPECIAL[family]) <= set(special):
+            special = special_ids(family, V)
+        if self.data.document_end is not None:
+            special = special | {"stop": _document_end_of(tokenizer, self.data.document_end)}
+        needed = max([V, *(i + 1 for i in special.values())])
+        sizes: dict[str, Any] = {"vocab_size": needed, "context_length": self.data.length}
         config = ModelConfig(**{**self.model, **sizes}) if begins_with is None else begins_with.config
-        if V + len(special) > config.vocab_size:
+        if needed > config.vocab_size:
             more = f", and needs one more for each of {', '.join(special)}" if special else ""
             raise ValueError(
                 f"the tokenizer of {self.model[FROM]} has {V} ids{more}, but its vocab_size={config.vocab_size}: it "
@@ -270,16 +299,16 @@ class Recipe:
         held_out = {"validation": self.data.validation, "test": self.data.test}
         if family == "encoder-decoder":
             # Encode all texts at once, then split the ids again
-            ids = np.split(tokenizer.encode(text), np.cumsum([len(text) for text in texts])[:-1])
+            ids = np.split(ids_of(tokenizer, parts), np.cumsum([len(text) for text in texts])[:-1])
             sources, targets = ids[: len(pairs)], ids[len(pairs) :]
             start, stop = special["start"], special["stop"]
             # Padding is never attended to, so it needs no id of its own.
             task = Pairs(sources, targets, *seen, start_id=start, stop_id=stop, pad_id=stop, **held_out)
             return tokenizer, task, config
-        given = (np.asarray(tokenizer.encode(text)), self.data.length, *seen)
+        given = (ids_of(tokenizer, parts, ids_file), self.data.length, *seen)
         if family == "encoder":
             return tokenizer, MaskedToken(*given, mask_id=special["mask"], **held_out), config
-        return tokenizer, NextToken(*given, **held_out), config
+        return tokenizer, NextToken(*given, **held_out, stop_id=special.get("stop")), config
 
     def _kept_of(self, begins_with: Any) -> CharTokenizer | BytePairTokenizer:
         """Returns the tokenizer of the model that training begins with, if the recipe asks for nothing else."""
@@ -329,16 +358,37 @@ class Recipe:
         return pairs
 
 
-def _check_known(text: str, tokenizer: CharTokenizer | BytePairTokenizer) -> None:
-    """Checks that a tokenizer of characters knows all those of a text."""
-    if isinstance(tokenizer, BytePairTokenizer) or not (unknown := set(text) - set(tokenizer.characters)):
+def _check_known(
+    parts: Iterable[str], characters: set[str], tokenizer: CharTokenizer | BytePairTokenizer
+) -> None:
+    """Checks that a tokenizer of characters knows those of a text."""
+    if isinstance(tokenizer, BytePairTokenizer) or not (unknown := characters - set(tokenizer.characters)):
         return
-    first = next(i for i, character in enumerate(text) if character in unknown)
-    line, column = text.count("\n", 0, first) + 1, first - text.rfind("\n", 0, first)
-    raise ValueError(
-        f"{text[first]!r} (line {line}, character {column} of the text) is not one of the {tokenizer.vocab_size} "
-        f"characters that the model knows; of all characters of the text, it lacks {len(unknown)}: replace them"
-    )
+    line = column = 1
+    for part in parts:
+        before = "".join(takewhile(lambda character: character not in unknown, part))
+        line += before.count("\n")
+        column = len(before) - before.rfind("\n") if "\n" in before else column + len(before)
+        if before != part:
+            raise ValueError(
+                f"{part[len(before)]!r} (line {line}, character {column} of the text) is not one of the "
+                f"{tokenizer.vocab_size} characters that the model knows; of all characters of the text, it lacks "
+                f"{len(unknown)}: replace them"
+            )
+
+
+def _document_end_of(tokenizer: CharTokenizer | BytePairTokenizer, end: str) -> int:
+    """Returns the id of the end of a document."""
+    if isinstance(tokenizer, BytePairTokenizer):
+        kind, ids = "special tokens", tokenizer.special_tokens
+    else:
+        kind, ids = "characters", {character: i for i, character in enumerate(tokenizer.characters)}
+    if end not in ids:
+        known = checks.shown("".join(f" {each!r}" for each in ids), checks.MESSAGE)
+        raise ValueError(
+            f"document_end={end!r} is not one of the {len(ids)} {kind} of the model's tokenizer:{known}"
+        )
+    return ids[end]
 
 
 def doubts(config: ModelConfig) -> list[str]:

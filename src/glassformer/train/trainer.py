@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict
+from functools import cached_property
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -404,9 +405,11 @@ class Trainer:
             optimizer=optimizer_state(self.model, self.optimizers, _array),
             average=average,
             tokenizer=None if self.tokenizer is None else self.tokenizer.to_json(),
-            task=self._checksum(),
+            task=self._checksum,
+            special_ids=_special_ids(self.task, self.model.config),
         )
 
+    @cached_property
     def _checksum(self) -> str | None:
         """Returns the checksum of the task's data, if it has one."""
         return self.task.checksum() if hasattr(self.task, "checksum") else None
@@ -433,7 +436,7 @@ class Trainer:
             )
         if self.tokenizer is not None and checkpoint.tokenizer not in (None, self.tokenizer.to_json()):
             raise ValueError(f"{folder} is from another run: its tokenizer differs, so its text did too")
-        if checkpoint.task not in (None, self._checksum()):
+        if checkpoint.task not in (None, self._checksum):
             raise ValueError(
                 f"{folder} is from another run: it learned from different data, or from different batches of it"
             )
@@ -534,6 +537,7 @@ def _check_fit(model: Any, task: Any, config: TrainingConfig) -> None:
         raise ValueError(
             f"the task has ids up to {task.vocab_size - 1}, but the model's vocab_size={model.config.vocab_size}"
         )
+    _special_ids(task, model.config)
     checks.equal("task.batch_size", task.batch_size, "config.batch_size", config.batch_size)
     if (n_pieces := config.accumulation * world()) > 1:
         checks.divisible("batch_size", config.batch_size, "processes·accumulation", n_pieces)
@@ -541,6 +545,10 @@ def _check_fit(model: Any, task: Any, config: TrainingConfig) -> None:
         raise ValueError(
             f"task.length={task.length} must be at most context_length={model.config.context_length}"
         )
+
+
+def _special_ids(task: Any, config: ModelConfig) -> dict[str, int] | None:
+    return checkpoints.checked_special_ids("task.special_ids", getattr(task, "special_ids", None), config)
 
 
 @torch.no_grad()

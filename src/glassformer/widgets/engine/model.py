@@ -118,10 +118,11 @@ def source_of(model: Any, tokenizer: Any = None) -> Source:
     """
     if isinstance(model, str | os.PathLike):
         name, own = str(model), model not in shipped.NAMES
-        config, its, arrays = stored(model) if own else _of_the_book(name)
+        config, its, arrays, special = stored(model) if own else _of_the_book(name)
         _check_runs(name, config)
     else:
         name, own = YOURS, True
+        special = model.special_ids if isinstance(model, Pretrained) else None
         model, its = model[:2] if isinstance(model, Pretrained) else (model, None)
         if not isinstance(config := getattr(model, "config", None), ModelConfig):
             forms = "a Transformer of either room, what pretrained.load returns, or a model's name, folder or file"
@@ -133,15 +134,22 @@ def source_of(model: Any, tokenizer: Any = None) -> Source:
             check_weights(f"model={name!r}: {weight}", values)
     if its is not None and tokenizer is not None:
         raise ValueError(f"model={name!r} has a tokenizer of its own, so tokenizer must be left out")
-    if its is None and tokenizer is None:
+    its = tokenizer if its is None else its
+    if its is None:
         raise ValueError(
             f"model={name!r} has no tokenizer, so a view cannot read a text: pass it as tokenizer"
+        )
+    n = its.vocab_size
+    if special and config.family != "decoder" and min(special.values()) < n:
+        raise ValueError(
+            f"model={name!r} cannot run in a page, where special ids follow the {n} of the tokenizer: this model has "
+            f"{special}"
         )
     if any(array.dtype == np.float64 for array in arrays.values()):
         arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     with errors_about(f"model={name!r} cannot run in a page:"):
         model_of(config, arrays)  # a model may have parts of its own
-    return Source(config, tokenizer if its is None else its, save(arrays), name, own)
+    return Source(config, its, save(arrays), name, own)
 
 
 def _check_runs(name: str, config: ModelConfig) -> None:

@@ -41,7 +41,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     from glassformer.generate import generate
     from glassformer.tasks import NextToken
     from glassformer.train.evaluate import loss_over
-    from glassformer.train.own_files import content_of
+    from glassformer.train.own_files import OwnText
     from glassformer.train.recipe import FROM, Recipe
 
     if not (folder / "recipe.toml").is_file():
@@ -51,7 +51,7 @@ def beside(folder: Path) -> tuple[Table, str, str]:
     checkpoint = checkpoints.load(folder)
     recipe = Recipe.from_toml((folder / "recipe.toml").read_text(encoding="utf-8"))
     found = pretrained.stored(folder)
-    config, tokenizer, weights = found
+    config, tokenizer, weights, _ = found
     if config.family != "decoder":
         raise ValueError(
             f"{folder} is a run of another family: this card is for a decoder, which continues texts"
@@ -60,7 +60,9 @@ def beside(folder: Path) -> tuple[Table, str, str]:
         reads = "byte pairs" if tokenizer else "ids without a tokenizer"
         raise ValueError(f"{folder} is a run that reads {reads}: this card counts characters")
     begun = recipe.model.get(FROM)  # its configuration and tokenizer are those of the run
-    _, task, _ = recipe.made_for(content_of(recipe.data.text), None if begun is None else found)
+    _, task, _ = recipe.made_for(
+        OwnText(recipe.data.text, recipe.data.document_end), None if begun is None else found
+    )
     assert isinstance(task, NextToken)
     model = checkpoints.model_of(config, weights, room="nn")
     theirs = dict(shipped.card())
