@@ -96,7 +96,7 @@ def written(text):
 def shown(page):
     """Returns the shape of a page, or of the part of one that BeautifulSoup has found."""
     article = copy(page) if isinstance(page, Tag) else BeautifulSoup(page, "html.parser")
-    for other in article.select(".cell, .headerlink, script, style, svg, math, pre, textarea"):
+    for other in article.select(".cell, .headerlink, script, style, svg, math, pre, textarea, .api"):
         other.decompose()
     shape = Shape()
     for heading in article.select("h1, h2, h3, h4, h5, h6, details.fold > summary"):

@@ -13,7 +13,7 @@ import glassformer
 MODULES = [name for name in dir(glassformer) if name not in ("__version__", "onepage")]
 
 
-@pytest.mark.parametrize("name", [*MODULES, "train.config", "train.recipe"])
+@pytest.mark.parametrize("name", [*MODULES, "nn.adapters", "train.adapters", "train.config", "train.recipe"])
 def test_a_module_offers_all_that_it_defines_and_nothing_else(name):
     module = import_module(f"glassformer.{name}")
     offered = {one: getattr(module, one) for one in module.__all__}

@@ -12,6 +12,7 @@
   const NOTHING =
     "Your search did not match any documents. Please make sure that all words are spelled correctly and that you've selected enough categories.";
   const OWN_TITLE = 100; // more than any score of Sphinx's
+  const NAME = -10; // of the package: "softmax" is first what the glossary says it is
 
   // Sphinx looks words up in these objects, and every object has a "constructor" and a "__proto__".
   const { terms, titleterms } = Search._index;
@@ -85,7 +86,8 @@
     const isOwn = (name, title) => !name.includes("#") && title.replace(/^\d+ · /, "").toLowerCase() === query.toLowerCase();
     const found = perform(query, ...sought).map(([name, title, anchor, description, score, ...rest]) => {
       const [page, section] = name.split("#");
-      if (!section) return [page, title, anchor, description, score + (isOwn(name, title) ? OWN_TITLE : 0), ...rest];
+      const more = isOwn(name, title) ? OWN_TITLE : anchor?.startsWith("#glassformer.") ? NAME : 0;
+      if (!section) return [page, title, anchor, description, score + more, ...rest];
       return [page, title, anchor || `#${section}`, titles[docnames.indexOf(page)], score, ...rest];
     });
     return found.sort((a, b) => a[4] - b[4]); // the last one is shown first

@@ -1,4 +1,7 @@
-"""Glassformer: a Transformer you can see through. The package that the book's chapters build."""
+"""Glassformer: a Transformer you can see through. The package that the book's chapters build.
+
+The website's page *The package* lists every function and class by task. `help(glassformer.text)` explains one module.
+"""
 
 from importlib import import_module
 from typing import Any
@@ -10,6 +13,7 @@ _MODULES = [
     "config",
     "dates",
     "decoding",
+    "evaluation",
     "exercises",
     "experiments",
     "figures",

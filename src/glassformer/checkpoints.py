@@ -82,27 +82,25 @@ class StoredModel(NamedTuple):
     """What is stored of a model, wherever it is stored; with a tokenizer, it can read and write texts."""
 
     config: ModelConfig
-    tokenizer: Any  # a CharTokenizer or a BytePairTokenizer; None if it was trained without one
+    tokenizer: Any  #: a CharTokenizer or a BytePairTokenizer; None if it was trained without one
     weights: Arrays
-    special_ids: dict[str, int] | None = None  # by name; None: those of `train.recipe.special_ids`
+    special_ids: dict[str, int] | None = None  #: by name; None: those of `train.recipe.special_ids`
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """Everything that is saved after a step."""
 
-    step: int  # how many steps were done
+    step: int  #: how many steps were done
     model_config: ModelConfig
-    training: dict[str, Any]  # the fields of the TrainingConfig
-    tokens: int  # how many tokens the model has read
+    training: dict[str, Any]  #: the fields of the TrainingConfig
+    tokens: int  #: how many tokens the model has read
     weights: Arrays
-    optimizer: Arrays  # by "weight/what"
+    optimizer: Arrays  #: by "weight/what"
     average: Arrays | None = None
-    tokenizer: str | None = None  # its JSON
-    task: str | None = None  # the checksum of the training data
-    special_ids: dict[str, int] | None = (
-        None  # the ids that stand for no text, by name, if the task names them
-    )
+    tokenizer: str | None = None  #: its JSON
+    task: str | None = None  #: the checksum of the training data
+    special_ids: dict[str, int] | None = None  #: the ids that stand for no text, by name; None: as usual
 
     @property
     def best(self) -> Arrays:

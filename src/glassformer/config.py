@@ -566,7 +566,7 @@ class ModelConfig:
 
         Raises:
             ValueError: `text` is not JSON or not a JSON object, or a field is unknown, missing or breaks a
-            rule.
+                rule.
             TypeError: `text` is not a string, or a field holds the wrong kind of thing.
         """
         if not isinstance(text, str):

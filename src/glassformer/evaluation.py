@@ -24,6 +24,9 @@ from glassformer.scratch import cross_entropy
 from glassformer.shapes import Int64, Integer
 from glassformer.text import BytePairTokenizer, CharTokenizer, library_errors
 
+__all__ = ["Evaluation", "check_family", "evaluate"]
+__dir__ = __all__.copy
+
 BLOCKS = 32
 """At most so many pieces of the text give the standard error, which is then itself known to about 13 %."""
 

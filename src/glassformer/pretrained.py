@@ -51,7 +51,7 @@ class Pretrained(NamedTuple):
     """A model, its tokenizer, the functions that turn text into ids and back, and the ids that stand for no text."""
 
     model: AnyTransformer
-    tokenizer: Any  # ours or a `tokenizers.Tokenizer`; or None, and the next two raise an error
+    tokenizer: Any  #: ours or a `tokenizers.Tokenizer`; or None, and the next two raise an error
     encode: Callable[[str], Any]
     decode: Callable[[Iterable[int]], str]
     special_ids: dict[str, int]  # by name, as in `protocols.AnyTask`

@@ -55,7 +55,7 @@ def load(
 
     Raises:
         ValueError: there is no such model; `room` is neither "scratch" nor "nn"; a file has changed since it
-        was written.
+            was written.
         FileNotFoundError: a file is missing.
     """
     checks.one_of("room", room, ROOMS)

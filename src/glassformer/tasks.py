@@ -120,7 +120,7 @@ class NextToken(_Task):
 
     Raises:
         ValueError: a size is below 1, the seed is negative, or a part of the text is too short for one
-        window.
+            window.
         TypeError: the ids are not integers, or a size is not a whole number.
     """
 
@@ -188,7 +188,7 @@ class NextToken(_Task):
 
         Raises:
             ValueError: `step` is negative, `rank` is not within 0..world-1, or `world` does not divide the
-            batch.
+                batch.
         """
         # The whole batch is made first and then divided, so that it is the same for any number of processes.
         rows = self._share(step, rank, world)
@@ -365,7 +365,7 @@ class Pairs(_Task):
 
         Raises:
             ValueError: `step` is negative, `rank` is not within 0..world-1, or `world` does not divide the
-            batch.
+                batch.
         """
         rows = self._share(step, rank, world)
         inputs, targets = self._filled_up([place for _, place in self._rows(step)])

@@ -139,7 +139,7 @@ class CharTokenizer:
 
         Raises:
             ValueError: an id is outside 0..V-1 (the message names the first), or the ids do not have exactly
-            one axis.
+                one axis.
             TypeError: the ids are not integers.
         """
         return "".join(self.characters[i] for i in _checked_ids(ids, self.vocab_size))
@@ -251,7 +251,7 @@ class BytePairTokenizer:
 
         Raises:
             ValueError: an id is outside 0..V-1 (the message names the first), or the ids do not have exactly
-            one axis.
+                one axis.
             TypeError: the ids are not integers.
         """
         return self.tokenizer.decode(_checked_ids(ids, self.vocab_size).tolist(), skip_special_tokens=False)
@@ -275,7 +275,7 @@ class BytePairTokenizer:
 
         Raises:
             ValueError: `text` is not a tokenizer of the library, or uses features that this class does not
-            support. The message names the first.
+                support. The message names the first.
             ImportError: the package tokenizers is not installed.
         """
         given = json_object(text, "text")

@@ -12,9 +12,9 @@ __dir__ = __all__.copy
 class Seen(NamedTuple):
     """One array that a model computed, with its name and the part and sublayer that computed it."""
 
-    part: str  # such as "decoder: block 3"
-    sublayer: str  # "attention", "cross-attention", "feed-forward", or "" outside sublayers
-    name: str  # such as "weights"
+    part: str  #: such as "decoder: block 3"
+    sublayer: str  #: "attention", "cross-attention", "feed-forward", or "" outside sublayers
+    name: str  #: such as "weights"
     array: Any
 
 

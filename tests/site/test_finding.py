@@ -113,7 +113,7 @@ def assert_mentions_are_links(found, own=None):
     ["notebooks/index", "notebooks/experiments/positions"]
     + [
         f"book/{name}"
-        for name in ("glossary", "notation", "reference", "claims", "pitfalls", "models", "parity")
+        for name in ("api", "glossary", "notation", "reference", "claims", "pitfalls", "models", "parity")
     ],
 )
 def test_every_chapter_that_a_page_mentions_is_a_link_to_it(page, name):

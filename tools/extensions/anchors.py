@@ -3,8 +3,8 @@
 Chapters use links such as ``[causal mask](../book/glossary.md#causal-mask)`` and
 ``[Press et al. 2022](../book/bibliography.md#press2022train)`` instead of Sphinx roles, which JupyterLab would show as
 plain text. JupyterLab finds a heading by its words, and an ``id`` that is written in HTML. By default, MyST names
-headings by a different rule and ignores such ids; this extension changes both. A link to a missing target fails the
-build.
+headings by a different rule and ignores such ids; this extension changes both. A link may also lead to an entry of the
+package's page, as ``[load](api.md#glassformer.pretrained.load)``. A link to a missing target fails the build.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from docutils import nodes
+from sphinx.addnodes import desc_signature
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
@@ -24,12 +25,14 @@ def slug(heading: str) -> str:
 
 
 def add_ids(app: Sphinx, env: BuildEnvironment) -> list[str]:
-    """Tells MyST, once all pages are read, which ids are written in HTML."""
+    """Tells MyST, once all pages are read, which ids are written in HTML, and which the package's names have."""
     for page in sorted(env.found_docs):
         targets = env.metadata[page].setdefault("myst_slugs", {})
-        for raw in env.get_doctree(page).findall(nodes.raw):
-            for name in ID.findall(raw.astext()):
-                targets.setdefault(name, (raw.line or 0, name, name))
+        document = env.get_doctree(page)
+        found = [(name, raw) for raw in document.findall(nodes.raw) for name in ID.findall(raw.astext())]
+        found += [(name, entry) for entry in document.findall(desc_signature) for name in entry["ids"]]
+        for name, node in found:
+            targets.setdefault(name, (node.line or 0, name, name))
     return []
 
 

@@ -3,7 +3,7 @@
 Each drawing of matplotlib numbers its parts from 1, so two drawings on a page have the same ids. What refers to an id
 gets one of its own, and the other ids, which nothing uses, are left out. Headers of tables without words become
 cells. In code, Pygments puts names, punctuation and blanks into elements of their own, which have the colour of all
-other text.
+other text, and in signatures Sphinx does, twice; it also makes lists of arguments there, but without terms.
 
 Matplotlib writes coordinates to a millionth of a point. Here they have hundredths, and those of curves have tenths and
 say how far each point is from the one before it. A screen shows no difference, and a page with many drawings is a
@@ -37,6 +37,9 @@ NO_ROTATION = re.compile(r' transform="rotate\(-?0 [^"]*\)"')
 SEARCH_FIELD = re.compile(r'\sid="search-input"')  # the search page has two; nothing uses the id
 PLAIN = ("n", "p", "w")  # Pygments' classes of names, punctuation and blanks
 PLAIN_CODE = re.compile(rf'<span class="(?:{"|".join(PLAIN)})">([^<]*)</span>')
+SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
+WITHIN_SIGNATURE = re.compile(r'<span class="pre">([^<]*)</span>')
+LINES = re.compile("<(/?)d[ld]")  # a list within a term: book/site/glassformer.css shows it as lines
 LINE_BREAK = re.compile(r"\s*\n\s*")
 EMPTY_HEADER = re.compile(r"<th\b[^>]*>\s*(?:<p>\s*</p>)?\s*</th>")
 
@@ -55,6 +58,7 @@ def tidy(page: str) -> str:
         return COORDINATES.sub(lambda one: LONG_NUMBER.sub(_hundredths, one[0]), lines)
 
     page = EMPTY_HEADER.sub("<td></td>", SEARCH_FIELD.sub("", DRAWING.sub(renamed, page)))
+    page = SIGNATURE.sub(lambda one: LINES.sub(r"<\1span", WITHIN_SIGNATURE.sub(r"\1", one[0])), page)
     return PLAIN_CODE.sub(r"\1", page)
 
 

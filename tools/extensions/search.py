@@ -1,4 +1,4 @@
-"""A Sphinx extension that lets search find sections and folds, not only pages.
+"""A Sphinx extension that lets search find sections, folds and the package's names, not only pages.
 
 Sphinx's index knows only which page a word is on, but our chapters are long. This extension indexes every section as a
 page of its own with the name ``page#section``, and book/site/search.js turns these names into links.
@@ -40,6 +40,10 @@ class SectionIndex(IndexBuilder):
         super().feed(docname, filename, title, whole)
         for part, words in zip(parts, names, strict=True):
             super().feed(f"{docname}#{part['ids'][0]}", filename, escape(words), part)
+
+    def freeze(self) -> dict[str, Any]:
+        """Returns what the page of search loads, with each of the package's names only as an object."""
+        return super().freeze() | {"indexentries": {}}
 
     def prune(self, docnames: Iterable[str]) -> None:
         """Removes everything except these pages and their sections."""

@@ -66,7 +66,7 @@ def one_page(text: str = LINE) -> HTML:
 
     Raises:
         ValueError: `text` is empty, too long for the model, or contains a character that the model does not
-        know.
+            know.
     """
     shapes = shapes_of(text)
     lines = _highlighted()

@@ -222,10 +222,10 @@ def tokenizer(path_or_name: str | os.PathLike) -> Any:
 
     Raises:
         OSError: there is no such folder, it has no tokenizer.json (FileNotFoundError), or the download
-        failed.
+            failed.
         ValueError: tokenizer.json is too large, or the library tokenizers cannot read it.
         ImportError: the package tokenizers is not installed; or a name was given, and huggingface_hub is not
-        installed.
+            installed.
     """
     folder = folder_of(path_or_name)
     path = folder / TOKENIZER
@@ -246,7 +246,7 @@ def stop_ids(path_or_name: str | os.PathLike, *, ignore: Collection[str] = ()) -
     Raises:
         OSError: there is no such folder or no config.json (FileNotFoundError), or the download failed.
         ValueError: a file is not JSON, `eos_token_id` is neither an id nor a list of ids, or generation_config.json
-        asks for something that `generate` does not do.
+            asks for something that `generate` does not do.
     """
     path, given, vocab_size = _of_generation(folder_of(path_or_name), ignore)
     with _said_of(path):
@@ -262,7 +262,7 @@ def start_id(path_or_name: str | os.PathLike, *, ignore: Collection[str] = ()) -
     Raises:
         OSError: there is no such folder or no config.json (FileNotFoundError), or the download failed.
         ValueError: a file is not JSON; neither field exists; or its value is not a single id of the
-        vocabulary.
+            vocabulary.
     """
     path, given, vocab_size = _of_generation(folder_of(path_or_name), ignore)
     with _said_of(path):

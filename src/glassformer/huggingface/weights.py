@@ -29,7 +29,7 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape], layout: Layout
 
     Raises:
         ValueError: it is much larger. The message names a size of the model and a weight that is missing or
-        has another size.
+            has another size.
     """
     wanted, given = config.parameter_count().total, sum(math.prod(shape) for shape in shapes.values())
     stacks = {"decoder" if config.family == "decoder" else "encoder": "n_layers"}

@@ -40,9 +40,9 @@ _OF_KIND = {
 class Cost:
     """The cost of one part. A multiply-add of a product counts as one, and so does a number computed otherwise."""
 
-    products: Counter[str] = field(default_factory=Counter)  # by direction: "forward", "back"
+    products: Counter[str] = field(default_factory=Counter)  #: by direction: "forward", "back"
     other: Counter[str] = field(default_factory=Counter)
-    saved: int = 0  # bytes saved for the backward pass; arrays saved by several parts count for the first
+    saved: int = 0  #: bytes saved for the backward pass; arrays saved by several parts count for the first
 
 
 def cost(model: Transformer, ids: Integer[np.ndarray, " T"]) -> dict[str, Cost]:

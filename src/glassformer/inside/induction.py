@@ -21,9 +21,9 @@ from glassformer.shapes import Float, Integer
 class Repetition(NamedTuple):
     """The mean loss, in nats, over the same tokens in three contexts."""
 
-    first: float  # the first time, with only the same text before them
-    again: float  # the second time
-    after_another: float  # after another text of that length: the effect of a longer past alone
+    first: float  #: the first time, with only the same text before them
+    again: float  #: the second time
+    after_another: float  #: after another text of that length: the effect of a longer past alone
 
 
 @of_either_room
@@ -34,7 +34,7 @@ def previous_token_scores(model: Transformer, ids: Integer[np.ndarray, "*B T"]) 
 
     Raises:
         ValueError: the text has fewer than two tokens; or the model is not a decoder or is in training with
-        dropout.
+            dropout.
         TypeError: it is not a NumPy Transformer, or the ids are not integers.
     """
     checks.integers("ids", ids)
@@ -70,7 +70,7 @@ def repetition(model: Transformer, text: Integer[np.ndarray, "B N"]) -> Repetiti
 
     Raises:
         ValueError: there are fewer than two texts, or one has fewer than two tokens or is too long when
-        doubled.
+            doubled.
         TypeError: the model is not a NumPy Transformer, or the ids are not integers.
     """
     N = _check_text(text)

@@ -32,12 +32,12 @@ class Memory(NamedTuple):
 
     block: int
     neuron: int
-    sign: int  # 1 or −1
-    excitement: np.ndarray  # its values in the contexts, strongest first
-    places: np.ndarray  # where the contexts end: each is the ids up to and including ids[place]
-    promoted: np.ndarray  # the ids that the value promotes most, strongest first
-    agreement: float  # fraction of these contexts that are followed by one of these ids
-    chance: float  # fraction of all positions that are followed by one of them
+    sign: int  #: 1 or −1
+    excitement: np.ndarray  #: its values in the contexts, strongest first
+    places: np.ndarray  #: where the contexts end: each is the ids up to and including ids[place]
+    promoted: np.ndarray  #: the ids that the value promotes most, strongest first
+    agreement: float  #: fraction of these contexts that are followed by one of these ids
+    chance: float  #: fraction of all positions that are followed by one of them
 
 
 @of_either_room

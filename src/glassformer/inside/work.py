@@ -29,7 +29,7 @@ def multiply_adds(config: ModelConfig, n_read: int, n_past: int = 0, *, n_logits
 
     Raises:
         ValueError: the configuration is not that of a decoder or has no head, or a number is below 0 or too
-        large.
+            large.
     """
     _check_decoder(config)
     checks.whole("n_read", n_read)

@@ -1,8 +1,10 @@
 """Low-rank adapters: a frozen model is trained by small matrices beside some of its own. NumPy has none.
 
-n_trained = add_adapters(model, rank=4, generator=torch.Generator().manual_seed(0))
-Trainer(model, task, training).run()
-merge_adapters(model)
+    n_trained = add_adapters(model, rank=4, generator=torch.Generator().manual_seed(0))
+    Trainer(model, task, training).run()
+    merge_adapters(model)
+
+`train.adapters` keeps them in a file of their own.
 """
 
 from collections.abc import Collection
@@ -14,6 +16,9 @@ from torch import Tensor, nn
 from glassformer import _checks as checks
 from glassformer.nn.linear import Linear, normal
 from glassformer.nn.product import times
+
+__all__ = ["AdaptedLinear", "adapted", "add_adapters", "merge_adapters"]
+__dir__ = __all__.copy
 
 
 class AdaptedLinear(Linear):

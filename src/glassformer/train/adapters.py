@@ -23,6 +23,9 @@ from glassformer.checkpoints import as_written, checked_bytes, checksum_of, own_
 from glassformer.nn.adapters import adapted, add_adapters
 from glassformer.untrusted_files import check_version, errors_about, no_address, read_json
 
+__all__ = ["checksum_of_base", "load_adapters", "save_adapters"]
+__dir__ = __all__.copy
+
 FORMAT = "glassformer adapters 1"
 DESCRIPTION, WEIGHTS = "adapters.json", "adapters.safetensors"
 FIELDS = ("format", "rank", "alpha", "names", "base", "weights")

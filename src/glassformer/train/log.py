@@ -53,7 +53,7 @@ def read_log(path: Path | None) -> list[Record]:
 
     Raises:
         ValueError: it is not a file or not in UTF-8; or a line before the last is not JSON or not the record
-        of a step.
+            of a step.
         OSError: it cannot be read.
     """
     if path is None or not path.exists():

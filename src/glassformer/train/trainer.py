@@ -137,9 +137,9 @@ class Trainer:
 
         Raises:
             KeyboardInterrupt: after a second Ctrl-C; in a notebook after the first, once it has saved, so that the
-            rest of the cell does not run.
+                rest of the cell does not run.
             FloatingPointError: a loss or a gradient is no longer finite, or a weight's square is not. Earlier
-            checkpoints are kept.
+                checkpoints are kept.
             BlockingIOError: another run writes to the folder.
             ValueError: another run has written to the folder since this Trainer was made.
             OSError: the folder cannot be written to, or the disk is full. Earlier checkpoints are kept.

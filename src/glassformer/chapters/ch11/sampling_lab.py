@@ -36,7 +36,7 @@ class SamplingLab(ModelView, module="sampling_lab"):
         seed: of the numbers, 0 to 99.
         length: how many characters are written, up to 400.
         position: the character whose distribution is shown, from 0; `length` is the one that would be drawn
-        next.
+            next.
         picked, other_picked: [position, character] of those that were chosen by hand, in either column.
         branches: texts that were left when the reader picked another character, as the traits that write them.
 

@@ -149,7 +149,7 @@ class ConfigReader(View, module="config_reader"):
 
         Raises:
             ValueError: the text is not JSON, or does not describe a model that our code supports; the message
-            says why.
+                says why.
             TypeError: a field holds the wrong kind of thing.
         """
         given = json.loads(self.text)
