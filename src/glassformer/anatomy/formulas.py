@@ -1,4 +1,4 @@
-"""Formulas in tables: one line of Python's arithmetic, as a tree that Python and the page's JavaScript both evaluate."""
+"""Formulas in tables: a line of Python's arithmetic, as a tree that Python and the page's JavaScript both evaluate."""
 
 import ast
 import math

@@ -1,4 +1,4 @@
-"""Reads what a model consists of from its config.json, also where our code does not run it: its layers, and what they cost.
+"""Reads what a model consists of from its config.json, also where our code does not run it.
 
     seen = read(json.loads(Path("config.json").read_text()))
     seen.kinds, seen.weights(), seen.kept(100_000), seen.multiply_adds(100_000)
@@ -31,7 +31,7 @@ WRAPPED = ("text_config", "language_config", "llm_config")
 
 @cache
 def tables() -> dict[str, Any]:
-    """Returns the tables of parts and families, with formulas as trees; a family has the lines of the one it is like."""
+    """Returns the tables of parts and families, with formulas as trees; a family has the lines of what it is like."""
     room = resources.files("glassformer.anatomy")
     parts, families = (
         tomllib.loads((room / f"{name}.toml").read_text(encoding="utf-8")) for name in ("parts", "families")
