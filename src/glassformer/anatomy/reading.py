@@ -1,0 +1,204 @@
+"""Reads what a model consists of from its config.json, also where our code does not run it.
+
+    seen = read(json.loads(Path("config.json").read_text()))
+    seen.kinds, seen.weights(), seen.kept(100_000), seen.multiply_adds(100_000)
+
+`families.toml` says for each model_type how a file describes its layers, `parts.toml` what each part of a layer has.
+"""
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from glassformer import _checks as checks
+from glassformer.anatomy.formulas import evaluate, names_in, parse
+
+__all__ = ["Anatomy", "Kind", "Scope", "known_keys", "read", "tables"]
+__dir__ = __all__.copy
+
+MOST_LAYERS = 10_000
+
+WEIGHTS = ("matrices", "vectors")
+
+WRAPPED = ("text_config", "language_config", "llm_config")
+"""Keys under which a file of several parts has the part that reads and writes text."""
+
+
+@cache
+def tables() -> dict[str, Any]:
+    """Returns the tables of parts and families, with formulas as trees; a family has the lines of what it is like."""
+    room = resources.files("glassformer.anatomy")
+    parts, families = (
+        tomllib.loads((room / f"{name}.toml").read_text(encoding="utf-8")) for name in ("parts", "families")
+    )
+    whole: dict[str, dict[str, Any]] = {}
+    for name, lines in families.items():
+        like = whole.get(lines.pop("like", ""), {})
+        whole[name] = like | {line: parse(formula) for line, formula in lines.items()}
+    return {"parts": _trees(parts), "families": whole}
+
+
+@cache
+def _classes() -> dict[str, Any]:
+    """Returns what the library's class of each family takes for keys that a file lacks, and its other names of keys."""
+    return json.loads((resources.files("glassformer.anatomy") / "classes.json").read_text(encoding="utf-8"))
+
+
+def _trees(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: parse(one) if isinstance(one, str) else _trees(one) for name, one in table.items()}
+
+
+class Scope:
+    """The values of names for a model or one of its layers: what its family's lines say, or keys of the file.
+
+    `known` has names that neither has: `i`, the number of the layer, and `positions`, those that were read before.
+    """
+
+    def __init__(self, family: str, given: Mapping[str, Any], **known: Any) -> None:
+        self.lines, self.given = tables()["families"][family], given
+        self.absent = _classes()[family]["defaults"]
+        self.known, self._within = known, set[str]()
+
+    def __call__(self, name: str) -> Any:
+        """Returns the value of a name; None if the file does not have it."""
+        if name in self.known:
+            return self.known[name]
+        if name in self.lines and name not in self._within:
+            self._within.add(name)
+            self.known[name] = evaluate(self.lines[name], self)
+            self._within.remove(name)
+            return self.known[name]
+        return self.given[name] if name in self.given else self.absent.get(name)
+
+    def of(self, part: str, group: str) -> dict[str, int]:
+        """Returns the numbers of a group of a part, such as its matrices."""
+        return {name: evaluate(tree, self) for name, tree in tables()["parts"][part].get(group, {}).items()}
+
+    def number(self, part: str, name: str) -> int:
+        """Returns one number of a part, such as `kept`; 0 if it has none."""
+        tree = tables()["parts"][part].get(name)
+        return 0 if tree is None else evaluate(tree, self)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Layers that are alike: their word in the file, the parts of each, and their numbers from 0."""
+
+    word: str
+    parts: tuple[str, ...]
+    layers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """What a config.json says of a model. `family` is its model_type, and `beside` what else the file describes."""
+
+    family: str
+    given: Mapping[str, Any]
+    kinds: tuple[Kind, ...]
+    beside: tuple[str, ...] = ()
+
+    def scope(self, kind: Kind | None = None, positions: int | None = None) -> Scope:
+        """Returns the values of names for the layers of a kind, or for the model."""
+        known = {} if kind is None else {"i": kind.layers[0]}
+        given = self.given if kind is None else _of_layer(self.given, kind.layers[0])
+        return Scope(self.family, given, **known, **({} if positions is None else {"positions": positions}))
+
+    def weights(self, *, active: bool = False, groups: Collection[str] = WEIGHTS) -> Counter[tuple[str, str]]:
+        """Returns the numbers of weights by (part, name): of all, or of those that one token uses.
+
+        Of experts, a token uses those that the router chooses, and of a table of embeddings one row; a head that is the
+        same table counts as a whole. `groups` are "matrices", "vectors", and "buffers": learned numbers that files hold,
+        and that transformers does not count as weights.
+        """
+        count: Counter[tuple[str, str]] = Counter()
+        for kind in (None, *self.kinds):
+            scope = self.scope(kind)
+            times = 1 if kind is None else len(kind.layers)
+            for part in ("model",) if kind is None else kind.parts:
+                used = scope.of(part, "active") if active else {}
+                for group in groups:
+                    for name, n in scope.of(part, group).items():
+                        count[part, name] += times * used.get(name, n)
+            if kind is not None and "vectors" in groups:
+                count["norms", "norms"] += times * scope("n_norms") * scope("gain") * scope("d_model")
+        return count
+
+    def kept(self, positions: int) -> dict[str, tuple[int, int]]:
+        """Returns for each kind how many numbers its layers keep for one text, and how many of them in float32."""
+        found = {}
+        for kind in self.kinds:
+            scope = self.scope(kind, positions)
+            kept, state = (sum(scope.number(part, name) for part in kind.parts) for name in ("kept", "state"))
+            found[kind.word] = tuple(
+                a + len(kind.layers) * b
+                for a, b in zip(found.get(kind.word, (0, 0)), (kept, state), strict=True)
+            )
+        return found
+
+    def multiply_adds(self, positions: int) -> int:
+        """Returns how many multiply-adds the next token takes after so many positions: matrices, and other products."""
+        found = sum(self.weights(active=True, groups=("matrices",)).values())
+        found -= self.scope().number("model", "looked_up")  # rows of tables, which multiply nothing
+        for kind in self.kinds:
+            scope = self.scope(kind, positions)
+            found += len(kind.layers) * sum(scope.number(part, "products") for part in kind.parts)
+        return found
+
+
+def read(file: Mapping[str, Any]) -> Anatomy:
+    """Returns the anatomy of the model that a config.json describes.
+
+    Raises:
+        ValueError: its model_type is not known, or a key is missing or has a value that its family does not have.
+    """
+    given, beside = file, ()
+    for key in WRAPPED:
+        if isinstance(file.get(key), Mapping):
+            given = {name: file[name] for name in ("tie_word_embeddings",) if name in file} | dict(file[key])
+            beside = tuple(name for name in file if name.endswith("_config") and name != key)
+    family = given.get("model_type")
+    if family not in tables()["families"] or family == "mixture":
+        raise ValueError(f"model_type={family!r} is not known here")
+    aliases = _classes()[family]["aliases"]
+    given = {
+        aliases.get(key, key) if aliases.get(key) not in given else key: value for key, value in given.items()
+    }
+    n_layers = Scope(family, given)("n_layers")
+    checks.whole("the number of layers", n_layers)
+    kinds: dict[Any, tuple[str, tuple[str, ...], list[int]]] = {}
+    for i in range(min(n_layers, MOST_LAYERS)):
+        scope = Scope(family, _of_layer(given, i), i=i)
+        if scope("layer_type") not in scope("words"):
+            raise ValueError(
+                f"layer {i} is of the kind {scope('layer_type')!r}, but {family} has {', '.join(scope('words'))}"
+            )
+        parts = tuple(scope("parts"))
+        values = tuple(
+            tuple(scope.of(part, group).values()) for part in parts for group in ("matrices", "vectors")
+        )
+        word = str(scope("layer_type"))
+        kinds.setdefault((word, parts, values), (word, parts, []))[2].append(i)
+    return Anatomy(family, given, tuple(Kind(w, p, tuple(layers)) for w, p, layers in kinds.values()), beside)
+
+
+def _of_layer(given: Mapping[str, Any], i: int) -> Mapping[str, Any]:
+    """Returns the file as it is for one layer, some of whose keys may be its own."""
+    own = given.get("per_layer_config")
+    if not isinstance(own, Mapping):
+        return given
+    return {**given, **(own.get(str(i)) or own.get(f"{i:02}") or {})}
+
+
+def known_keys(family: str) -> set[str]:
+    """Returns the keys of files that the formulas of a family name."""
+    lines = tables()["families"][family]
+    names = {
+        name for line, tree in lines.items() for name in names_in(tree) if name not in lines or name == line
+    }
+    return names - {"i", "positions"}

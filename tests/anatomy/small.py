@@ -1,0 +1,85 @@
+"""Small models of every family of transformers that `anatomy` reads."""
+
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 97, "hidden_size": 64, "n_embd": 64, "num_hidden_layers": 6, "n_layer": 6, "num_layers": 6,
+    "num_attention_heads": 4, "n_head": 4, "num_key_value_heads": 2, "num_kv_heads": 2, "head_dim": 16,
+    "intermediate_size": 48, "ffn_dim": 48, "ffn_hidden_size": 48, "word_embed_proj_dim": 64,
+    "dense_intermediate_size": 56, "intermediate_size_mlp": 56, "moe_intermediate_size": 24,
+    "shared_expert_intermediate_size": 40, "shared_intermediate_size": 40, "moe_shared_expert_intermediate_size": 40,
+    "num_experts": 8, "n_routed_experts": 8, "num_local_experts": 8, "moe_num_experts": 8, "num_experts_per_tok": 3,
+    "num_experts_per_token": 3, "moe_topk": 3, "moe_k": 3, "n_group": 1, "topk_group": 1, "num_expert_group": 1,
+    "kv_lora_rank": 20, "q_lora_rank": 28, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 12,
+    "index_n_heads": 16, "index_head_dim": 8, "o_lora_rank": 16, "o_groups": 2,
+    "sliding_window": 8, "attention_chunk_size": 8, "max_position_embeddings": 256, "n_positions": 256,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
+    "linear_head_dim": 16, "linear_num_heads": 4, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 16,
+    "mamba_n_groups": 2, "mamba_num_heads": 8, "mamba_head_dim": 16, "mamba_d_ssm": 128, "mamba_dt_rank": 4,
+    "ssm_state_size": 16, "n_groups": 2, "num_heads": 8, "state_size": 16, "time_step_rank": 4,
+    "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 97, "global_head_dim": 32,
+    "pad_token_id": None, "bos_token_id": None, "eos_token_id": None,
+}  # fmt: skip
+"""What the keys of files are in these models, as far as a family has them."""
+
+CONV = {"layer_types": ["conv", "full_attention"] * 3}
+OWN: dict[str, dict[str, Any]] = {
+    "lfm2": CONV,
+    "lfm2_moe": CONV,
+    "bamba": {"attn_layer_indices": [1, 3]},
+    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"] * 3},
+    "laguna": {"layer_types": ["full_attention", "sliding_attention"] * 3},
+    "dots1": {
+        "n_routed_experts": 8,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 3,
+        "first_k_dense_replace": 1,
+    },
+    "phi3": {"sliding_window": 8},
+    "starcoder2": {"sliding_window": 8},
+    "ministral": {"sliding_window": 8},
+    "mamba2": {"head_dim": 16},
+    "cwm": {"bos_token_id": 1, "eos_token_id": 2},
+    "deepseek_v4": {
+        "layer_types": ["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"]
+        * 2,
+        "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 8},
+        "num_key_value_heads": 1,
+        "index_topk": 4,
+    },
+}
+NEEDED = {
+    "ministral": {"head_dim": 16},
+    "hunyuan_v1_dense": {"head_dim": 16},
+    "hunyuan_v1_moe": {"head_dim": 16},
+    "lfm2_moe": {"layer_types": ["conv"] * 32},
+}
+"""What the classes of these families need and have no default for."""
+
+
+def settings_of(kind: str) -> dict[str, Any]:
+    """Returns the keys of a small file of this family."""
+    kind_of = CONFIG_MAPPING[kind]
+    usual, other = kind_of(**NEEDED.get(kind, {})).to_dict(), dict(kind_of.attribute_map)
+    there = NEEDED.get(kind, {}) | {key: value for key, value in SIZES.items() if usual.get(key) is not None}
+    if "latent" not in kind and usual.get("kv_lora_rank") is not None:
+        there.pop("head_dim", None)  # that of the rotated part, which the class sets
+    return {key: value for key, value in there.items() if other.get(key) not in there} | OWN.get(kind, {})
+
+
+def small(kind: str, *, meta: bool = False, **changed: Any) -> Any:
+    """Returns a small model of this family, on the meta device without numbers."""
+    config = CONFIG_MAPPING[kind](**settings_of(kind) | changed)
+    config._attn_implementation = config._experts_implementation = "eager"
+    torch.manual_seed(0)
+    with torch.device("meta" if meta else "cpu"):
+        return AutoModelForCausalLM.from_config(config).eval()
+
+
+def n_weights(model: torch.nn.Module) -> int:
+    """Returns the number of a model's weights, each counted once."""
+    return sum({id(weight): weight.numel() for weight in model.parameters()}.values())
