@@ -8,6 +8,7 @@ from typing import Any
 
 # Listed by `dir`, and imported on first use
 _MODULES = [
+    "anatomy",
     "bugs",
     "checkpoints",
     "config",

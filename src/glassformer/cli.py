@@ -22,6 +22,7 @@ from typer.exceptions import TyperException
 
 from glassformer import _checks as checks
 from glassformer._checks.extras import EXTRAS, missing
+from glassformer.anatomy import describe, lacking, sentences
 from glassformer.atomic_files import only_writer, write_whole
 from glassformer.config import ModelConfig
 from glassformer.parameters import LETTERS
@@ -188,10 +189,25 @@ Model = Annotated[
 
 @app.command()
 def params(model: Model, ignore: IgnoreOption = None) -> None:
-    """Count the parameters of a model, part by part: gpt2, gpt2-xl, bert-base, t5-base, llama-2-7b and others."""
+    """Count the parameters of a model, part by part: gpt2, gpt2-xl, bert-base, t5-base, llama-2-7b and others.
+
+    Of a config.json that our code does not run, it shows the layers, what they keep in the cache, and what is missing.
+    """
     from glassformer import pretrained
 
-    config = _config(model, ignore or ())
+    try:
+        config = _config(model, ignore or ())
+    except ValueError as error:
+        if (seen := pretrained.anatomy(model)) is None:
+            raise
+        _show(describe(seen))
+        _show(f"\nOur code does not run it: {error}")
+        for what, _ in lacking(seen):
+            _show(f"It lacks {what}.")
+        _show("\nWhat its keys say:")
+        for key, (_, sentence) in sentences(seen.given).items():
+            _show(f"  {key}: {sentence}")
+        return
     _show(config.parameter_count())
     if pretrained.find(model) == "name":
         entry = published(model)

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from glassformer import _checks as checks
 from glassformer import checkpoints, model_files, shipped
+from glassformer.anatomy import Anatomy, read
 from glassformer.checkpoints import DESCRIPTION, STEP, StoredModel
 from glassformer.config import ModelConfig
 from glassformer.protocols import AnyTransformer
@@ -34,7 +35,7 @@ from glassformer.published import published
 from glassformer.text import library_errors, tokenizer_from_json
 from glassformer.untrusted_files import BYTES, a_file, errors_about, json_object, no_address, seems, text_in
 
-__all__ = ["Pretrained", "configuration", "find", "load", "stored"]
+__all__ = ["Pretrained", "anatomy", "configuration", "find", "load", "stored"]
 __dir__ = __all__.copy
 
 Name = str | os.PathLike
@@ -227,6 +228,24 @@ def configuration(
             f"and may change what the model computes; the model is taken without {'them' if many else 'it'}"
         )
     return config
+
+
+def anatomy(name: Name) -> Anatomy | None:
+    """Returns what the model of a config.json consists of, also if our code does not run it; None for anything else.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    from glassformer.huggingface.files import CONFIG
+
+    kind = find(name)
+    if kind not in ("hub", "json"):
+        return None
+    path = Path(name) / CONFIG if kind == "hub" else Path(name)
+    try:
+        return read(json_object(text_in(path, BYTES["JSON"]), str(path)))
+    except ValueError:
+        return None
 
 
 def _ours(name: Name, kind: str, room: str, model: Any) -> Pretrained:

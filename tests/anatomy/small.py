@@ -39,6 +39,7 @@ OWN: dict[str, dict[str, Any]] = {
         "num_experts_per_tok": 3,
         "first_k_dense_replace": 1,
     },
+    "deepseek_v2": {"num_experts_per_tok": 3},
     "phi3": {"sliding_window": 8},
     "starcoder2": {"sliding_window": 8},
     "ministral": {"sliding_window": 8},

@@ -1,5 +1,6 @@
 """Tests that every family is counted as transformers builds it: weights, what the cache keeps, and multiply-adds."""
 
+import json
 import random
 
 import pytest
@@ -7,7 +8,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from glassformer.anatomy import known_keys, read, tables
+from glassformer.anatomy import known_keys, read, sentences, tables
+from glassformer.huggingface.keys import WITHOUT_EFFECT
+from tools.assets.config_classes import PLACE, classes
 
 from .small import n_weights, settings_of, small
 
@@ -45,8 +48,10 @@ def changed(generator, usual, keys):
     return found
 
 
-# Attention that looks up all keys, or those of a window; what the others keep is counted by hand below
-WHOLE = "llama gpt2 gpt_neox falcon qwen3 qwen3_moe gpt_oss gemma3_text gemma4_text olmo3 glm4_moe mimo_v2_flash cohere2"
+# Attention that keeps all keys, or those of a window; what others keep is counted by hand below
+WHOLE = (
+    "llama gpt2 gpt_neox falcon qwen3 qwen3_moe gpt_oss gemma3_text gemma4_text olmo3 glm4_moe mimo_v2_flash"
+)
 
 
 @pytest.mark.parametrize("family", WHOLE.split())
@@ -62,6 +67,19 @@ def test_the_cache_and_the_multiply_adds_are_those_of_transformers_around_a_wind
             model(ids[:, positions:], past_key_values=cache)
     assert sum(map(sum, anatomy.kept(positions).values())) == kept
     assert anatomy.multiply_adds(positions) == counter.get_total_flops() / 2
+
+
+def test_what_a_file_lacks_is_what_the_classes_of_transformers_take():
+    assert json.loads(PLACE.read_text(encoding="utf-8")) == json.loads(json.dumps(classes()))
+
+
+def test_every_key_of_these_classes_has_a_sentence_or_is_known_to_have_no_effect():
+    for family in FAMILIES:
+        given = {**small(family, meta=True).config.to_dict(), **dict.fromkeys(known_keys(family), 1)}
+        given = {
+            key: value for key, value in given.items() if value is not None and key not in WITHOUT_EFFECT
+        }
+        assert set(given) - set(sentences(given)) == set(), family
 
 
 def test_a_token_of_deepseek_v3_adds_70272_bytes_in_bfloat16():

@@ -39,11 +39,11 @@ def _named(scope: Scope, parts: tuple[str, ...]) -> Any:
 
 
 def sentences(given: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Returns for each key of a file that is explained its chapter and a sentence."""
-    meanings = {
-        key: row for keys, row in _table("fields").items() if isinstance(row, list) for key in keys.split()
-    }
-    activation = _table("fields")["activation"]
+    """Returns for each key of a file that is explained its chapter, or "", and a sentence."""
+    table = _table("fields")
+    activation, programs = table["activation"], table["programs"]
+    meanings = {key: row for keys, row in table.items() if isinstance(row, list) for key in keys.split()}
+    meanings |= {key: ["", says] for keys, says in programs.items() for key in keys.split()}
     found = {}
     for key, value in given.items():
         if key in activation["keys"].split() and value in activation:

@@ -112,9 +112,9 @@ class Anatomy:
     def weights(self, *, active: bool = False, groups: Collection[str] = WEIGHTS) -> Counter[tuple[str, str]]:
         """Returns the numbers of weights by (part, name): of all, or of those that one token uses.
 
-        Of experts, a token uses those that the router chooses, and of a table of embeddings one row; a head that is the
-        same table counts as a whole. `groups` are "matrices", "vectors", and "buffers": learned numbers that files hold,
-        and that transformers does not count as weights.
+        Of experts, a token uses those that the router chooses, and of a table of embeddings one row; a head that is
+        the same table counts as a whole. `groups` are "matrices", "vectors", and "buffers": learned numbers that files
+        hold, and that transformers does not count as weights.
         """
         count: Counter[tuple[str, str]] = Counter()
         for kind in (None, *self.kinds):

@@ -44,7 +44,7 @@ const number = (tree, value) => (typeof value === "number" ? value : typeof valu
 const list = (tree, value) => (Array.isArray(value) || typeof value === "string" ? value : needs(tree, value, "a list"));
 
 // The value of a formula, in which `look` gives the value of a name.
-export function evaluate(tree, look) {
+function evaluate(tree, look) {
   const [kind, ...parts] = tree;
   const of = (part) => evaluate(part, look);
   const [a, b] = parts;
@@ -119,7 +119,7 @@ function ofLayer(given, i) {
 
 // The anatomy of the model that a file describes: { family, beside, kinds, weights, kept, multiplyAdds }. It throws an error
 // whose message says what is missing.
-export function read(file, tables) {
+function read(file, tables) {
   const wrapper = WRAPPED.find((key) => isObject(file[key]));
   let given = file;
   if (wrapper) given = { ...(Object.hasOwn(file, "tie_word_embeddings") && { tie_word_embeddings: file.tie_word_embeddings }), ...file[wrapper] };
@@ -175,4 +175,10 @@ function anatomy(tables, family, given, kinds, beside) {
     return matrices - scope().one("model", "looked_up") + products.reduce((sum, n) => sum + n, 0);
   };
   return { family, beside, kinds, weights, kept, multiplyAdds };
+}
+
+// What the page says of a file: its kinds of layers, and its numbers after so many positions.
+export function counted(file, tables, positions) {
+  const { family, beside, kinds, weights, kept, multiplyAdds } = read(file, tables);
+  return { family, beside, kinds, weights: weights(), active: weights({ active: true }), kept: kept(positions), multiplyAdds: multiplyAdds(positions) };
 }

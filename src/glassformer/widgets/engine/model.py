@@ -116,10 +116,9 @@ def source_of(model: Any, tokenizer: Any = None) -> Source:
         FileNotFoundError: there is no such model, no such file and no such folder.
         TypeError: `model` is nothing of that.
     """
-    if isinstance(model, str | os.PathLike):
+    if by_name := isinstance(model, str | os.PathLike):
         name, own = str(model), model not in shipped.NAMES
         config, its, arrays, special = stored(model) if own else _of_the_book(name)
-        _check_runs(name, config)
     else:
         name, own = YOURS, True
         special = model.special_ids if isinstance(model, Pretrained) else None
@@ -127,11 +126,6 @@ def source_of(model: Any, tokenizer: Any = None) -> Source:
         if not isinstance(config := getattr(model, "config", None), ModelConfig):
             forms = "a Transformer of either room, what pretrained.load returns, or a model's name, folder or file"
             raise TypeError(f"model={checks.shown(repr(model))}, but a view takes {forms}")
-        _check_runs(name, config)  # before anything is copied
-        with errors_about(f"model={name!r}:"):
-            arrays = in_numpy(model).state_dict()
-        for weight, values in arrays.items():
-            check_weights(f"model={name!r}: {weight}", values)
     if its is not None and tokenizer is not None:
         raise ValueError(f"model={name!r} has a tokenizer of its own, so tokenizer must be left out")
     its = tokenizer if its is None else its
@@ -145,6 +139,12 @@ def source_of(model: Any, tokenizer: Any = None) -> Source:
             f"model={name!r} cannot run in a page, where special ids follow the {n} of the tokenizer: this model has "
             f"{special}"
         )
+    _check_runs(name, config)  # before anything is copied
+    if not by_name:
+        with errors_about(f"model={name!r}:"):
+            arrays = in_numpy(model).state_dict()
+        for weight, values in arrays.items():
+            check_weights(f"model={name!r}: {weight}", values)
     if any(array.dtype == np.float64 for array in arrays.values()):
         arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     with errors_about(f"model={name!r} cannot run in a page:"):
