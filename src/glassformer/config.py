@@ -267,15 +267,8 @@ class ModelConfig:
 
     def _check_numbers(self) -> None:
         self._derive("attention_scale", 1 / math.sqrt(self.d_head))
-        for name in (
-            "attention_scale",
-            "embedding_scale",
-            "head_scale",
-            "norm_eps",
-            "rope_base",
-            "rope_interpolation",
-            "rope_slow",
-        ):
+        own = [f.name for f in fields(self) if f.type is float and f.name != "dropout"]
+        for name in ("attention_scale", *own):
             checks.positive(name, getattr(self, name))
             self._set(name, float(getattr(self, name)))
         if self.logit_cap is not None:
@@ -386,17 +379,8 @@ class ModelConfig:
         """Describes a layer as the flat fields do."""
         rotation = None
         if self.positions == "rope":
-            rotation = Rotation(
-                d_head=self.d_head,
-                base=self.rope_base,
-                layout=self.rope_layout,
-                scaling=self.rope_scaling,
-                interpolation=self.rope_interpolation,
-                original_context=self.rope_original_context,
-                slow=self.rope_slow,
-                fast=self.rope_fast,
-                attention_factor=self.rope_attention_factor,
-            )
+            own = {f.name: getattr(self, f"rope_{f.name}") for f in fields(Rotation) if f.name != "d_head"}
+            rotation = Rotation(d_head=self.d_head, **own)
         return Layer(
             attention=Attention(
                 n_heads=self.n_heads,

@@ -53,12 +53,6 @@ def indices(name: str, array: Any, size_name: str, size: int, *, among: Any = No
         raise ValueError(f"{name}[{place}]={value} is outside 0..{size - 1} ({size_name}={size})")
 
 
-def some(name: str, counted: Any, what: str) -> None:
-    """Checks that at least one entry of `name` counts; `what` says in words which ones do."""
-    if not counted.any():
-        raise ValueError(f"{name} has no entry {what}: there is nothing to average")
-
-
 def _unravel(flat: int, shape: Shape) -> Shape:
     """Converts the flat index of an entry into its index along every axis."""
     index = []

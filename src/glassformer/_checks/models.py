@@ -11,7 +11,6 @@ from glassformer._checks.arrays import (
     integers,
     kind_of,
     places,
-    some,
 )
 from glassformer._checks.numbers import Shape, door, equal, flag, shown, whole
 
@@ -167,7 +166,10 @@ def loss(logits: Any, targets: Any, ignore_index: int) -> None:
     integers("targets", targets)
     equal("targets.shape", tuple(targets.shape), "logits.shape[:-1]", tuple(logits.shape[:-1]))
     counted = targets != ignore_index
-    some("targets", counted, f"other than ignore_index={ignore_index}")
+    if not counted.any():
+        raise ValueError(
+            f"targets has no entry other than ignore_index={ignore_index}: there is nothing to average"
+        )
     indices("targets", targets, "vocab_size", logits.shape[-1], among=counted)
 
 

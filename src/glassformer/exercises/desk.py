@@ -166,7 +166,7 @@ class Desk:
                 if value is not None:
                     self._tell("value", text=_cut(repr(value)))
         except BaseException as error:  # SystemExit too: the page goes on
-            self._tell("error", text=_cut(_traceback(error, _file(name))))
+            self._tell("error", text=_cut(_traceback(error, f"<{name}>")))
             scope = None
         if changed:
             display(Panel(restored(changed, by="code")))
@@ -361,14 +361,9 @@ def _remove(path: Path) -> None:
             path.unlink()
 
 
-def _file(name: str) -> str:
-    """Returns what errors call the reader's code for an exercise."""
-    return f"<{name}>"
-
-
 def _executed(name: str, code: str, scope: dict[str, Any]) -> Any:
     """Runs the code for an exercise as a notebook runs a cell, and returns the value of its last line."""
-    file = _file(name)
+    file = f"<{name}>"  # what errors call it
     linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)  # for errors and `keep`
     scope["In"].append(code)
     cell = ast.parse(code, file)

@@ -8,7 +8,7 @@ already say.
 import html
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -143,13 +143,7 @@ class Table:
 
     def data(self) -> dict[str, Any]:
         """Returns it as JSON has it, with the closing line in spans."""
-        return {
-            "kind": "table",
-            "caption": self.caption,
-            "heads": list(self.heads),
-            "rows": [list(row) for row in self.rows],
-            "closing": _data(self.closing),
-        }
+        return {"kind": "table", **asdict(self), "closing": _data(self.closing)}
 
 
 def _coloured(code: str) -> list[tuple[str, str]]:

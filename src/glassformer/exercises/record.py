@@ -8,9 +8,8 @@ from typing import Any
 from glassformer.atomic_files import locked, write_whole
 
 ENVIRONMENT = "GLASSFORMER_PROGRESS"
-FLAGS = ("tried", "revealed", "done")
 
-Marks = dict[str, dict[str, bool]]  # exercise name -> the flags that are set
+Marks = dict[str, dict[str, bool]]  # exercise name -> the flags that are set: tried, revealed, done
 
 
 class Record:

@@ -8,7 +8,6 @@ from glassformer import inside, nn, scratch
 from glassformer.config import ModelConfig
 from glassformer.experiments.experiment import Experiment, Found
 from glassformer.experiments.training import drawn
-from glassformer.inside.induction import one_after_another
 from glassformer.tasks import Batch
 from glassformer.train import Trainer, initialize
 from glassformer.train.config import TrainingConfig
@@ -128,7 +127,7 @@ def best_of_each_block(scores: np.ndarray) -> list[float]:
 
 def again_without(model: scratch.Transformer, text: np.ndarray) -> dict[str, float]:
     """Returns the loss on repetitions without "nothing", each head and each feed-forward network."""
-    twice = one_after_another(text, text)
+    twice = np.hstack([text, text])
     losses = {"nothing": inside.repetition(model, text).again}
     for i in range(model.config.n_layers):
         for name in (*(f"head {h}" for h in range(model.config.n_heads)), "feed-forward"):

@@ -11,6 +11,7 @@ from glassformer import inside, shipped
 from glassformer.experiments.experiment import Experiment, Found
 from glassformer.inside import Memory
 from glassformer.inside.look import decoder_of
+from glassformer.inside.neurons import read_out
 from glassformer.scratch import Transformer
 from glassformer.scratch.loss import cross_entropy
 from glassformer.tasks import Batch
@@ -186,7 +187,7 @@ def random_memories(
         values = {"own": W_down} | {name: draw_(W_down.T, rng).T for name, draw_ in DIRECTIONS.items()}
         promoted = {}
         for name, rows in values.items():
-            logits = read_out(model, i, rows)
+            logits = read_out(model, rows)
             both = np.vstack([sign * logits for sign in (1, -1)[:n_signs]])
             promoted[name] = np.argsort(-both, axis=1)[:, :n_promoted]
         blocks.append(
@@ -261,17 +262,6 @@ def with_listeners(model: Transformer, rng: np.random.Generator) -> Transformer:
         W_down.weight = np.vstack([W_down.weight, *[silence] * len(DIRECTIONS)])
         W_down.n_in = len(W_down.weight)
     return wide
-
-
-def read_out(model: Transformer, block: int, rows: Float[np.ndarray, "F D"]) -> Float[np.ndarray, "F V"]:
-    """Computes `inside.promoted_logits` as if these were the rows of the block's W_down."""
-    W_down = decoder_of(model).blocks[block].feedforward.W_down
-    own = W_down.weight
-    try:
-        W_down.weight = rows
-        return inside.promoted_logits(model, block)
-    finally:
-        W_down.weight = own
 
 
 def described(

@@ -1,6 +1,7 @@
 """The generation loop: read, draw, append, repeat. The axes: B batch, T positions."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -109,26 +110,23 @@ def stream(
     return Generation(reader, n_new, generator, stop_ids, pad_id, strategy)
 
 
+@dataclass(eq=False)
 class Generation(Iterator):
     """The loop itself: read, draw, append, until every text has ended or has `n_new` more ids.
 
     Iterating yields the new ids (B,) of each step; `texts` returns everything written so far at any time.
     """
 
-    def __init__(
-        self,
-        reader: Reader,
-        n_new: int,
-        generator: np.random.Generator | None,
-        stop_ids: Sequence[int],
-        pad_id: int,
-        strategy: dict[str, Any],
-    ) -> None:
-        self.reader, self.left = reader, n_new
-        self.generator, self.strategy = generator, strategy
-        self.stop_ids, self.pad_id = stop_ids, pad_id
-        self.running = np.ones(reader.batch_size, dtype=bool)
-        self.lengths = reader.length - reader.begins  # of the texts, without padding
+    reader: Reader
+    left: int  # steps
+    generator: np.random.Generator | None
+    stop_ids: Sequence[int]
+    pad_id: int
+    strategy: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        self.running = np.ones(self.reader.batch_size, dtype=bool)
+        self.lengths = self.reader.length - self.reader.begins  # of the texts, without padding
 
     def __next__(self) -> Int64[np.ndarray, " B"]:
         if self.left == 0 or not self.running.any():

@@ -59,7 +59,7 @@ def induction_scores(model: Transformer, text: Integer[np.ndarray, "B N"]) -> Fl
         TypeError: it is not a NumPy Transformer, or the ids are not integers.
     """
     N = _check_text(text)
-    return _attention_to(model, one_after_another(text, text), np.arange(N, 2 * N), 1 - N)
+    return _attention_to(model, np.hstack([text, text]), np.arange(N, 2 * N), 1 - N)
 
 
 @of_either_room
@@ -76,8 +76,8 @@ def repetition(model: Transformer, text: Integer[np.ndarray, "B N"]) -> Repetiti
     N = _check_text(text)
     checks.whole("len(text)", len(text), at_least=2)
     check_model(model)
-    twice = model(one_after_another(text, text))
-    after = model(one_after_another(np.roll(text, 1, axis=0), text))
+    twice = model(np.hstack([text, text]))
+    after = model(np.hstack([np.roll(text, 1, axis=0), text]))
     targets = text[:, 1:]
     return Repetition(
         float(cross_entropy(twice[:, : N - 1], targets)),
@@ -97,13 +97,6 @@ def _attention_to(
         .reshape(*attention_paid.shape[:1], attention_paid.shape[-2], -1)
         .mean(axis=-1)
     )
-
-
-def one_after_another(
-    one: Integer[np.ndarray, "B N"], other: Integer[np.ndarray, "B N"]
-) -> Integer[np.ndarray, "B T"]:
-    """Appends every text of the second batch to one of the first."""
-    return np.concatenate([one, other], axis=-1)
 
 
 def _check_text(text: Integer[np.ndarray, "B N"]) -> int:

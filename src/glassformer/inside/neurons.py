@@ -54,7 +54,11 @@ def promoted_logits(model: Transformer, block: int) -> Float[np.ndarray, "F V"]:
     check_stream_is_a_sum(model)
     blocks = decoder_of(model).blocks
     checks.indices("block", np.asarray(block), "n_layers", len(blocks))
-    rows = blocks[block].feedforward.W_down.weight
+    return read_out(model, blocks[block].feedforward.W_down.weight)
+
+
+def read_out(model: Transformer, rows: Float[np.ndarray, "F D"]) -> Float[np.ndarray, "F V"]:
+    """Returns what these rows, added to the stream, add to every logit, up to the final norm's scale."""
     read = linear_part(final_norm_of(model))(rows)
     return model.head(read) - model.head(np.zeros_like(read))  # minus the head's bias
 

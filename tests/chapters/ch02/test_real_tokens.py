@@ -203,6 +203,6 @@ def test_a_box_is_explained_when_the_pointer_moves_and_not_when_it_is_drawn_anew
 
 def test_traits_are_checked():
     with pytest.raises(
-        TraitError, match=f"text has {LONGEST + 1} characters, but at most {LONGEST} are allowed"
+        TraitError, match=f"text has {LONGEST + 1} characters, but must have at most {LONGEST}"
     ):
         RealTokens(text="x" * (LONGEST + 1))

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from traitlets import Bool, Dict, Int, List, TraitError, Unicode, default, observe, validate
+from traitlets import Bool, Dict, Int, List, TraitError, Unicode, observe, validate
 
 from glassformer import shipped
 from glassformer.config import ModelConfig
 from glassformer.published import published
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.view import Made, View
 
 LENGTHS = [*range(1, 17), 24, 32, 41, 48, 64, 82, 96, 128, 256, 512, 1024, 2048]
 WIDTHS = [4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1280, 1600, 2048, 4096, 8192, 12_288]
@@ -71,15 +71,13 @@ class ShapeTracer(View, module="shape_tracer"):
             "vocab_size": VOCABULARIES,
         }
     ).tag(sync=True)
-    _presets = List().tag(sync=True)
-
-    @default("_presets")
-    def _default_presets(self) -> list[tuple[str, dict[str, Any]]]:
-        return [
+    _presets = Made(
+        lambda _: [
             ("The book’s model, one line", sizes_of(shipped.configuration(), LINE)),
             ("GPT-2 small, its longest text", sizes_of(published("gpt2").config, 1024)),
             ("GPT-3, its longest text", sizes_of(published("gpt3").config, 2048)),
         ]
+    ).tag(sync=True)
 
     @validate("n_heads")
     def _divides(self, proposal: dict) -> int:

@@ -2,10 +2,10 @@
 
 from functools import cache
 
-from traitlets import Enum, Int, Unicode, default
+from traitlets import Enum, Int
 
 from glassformer.text import corpus
-from glassformer.widgets.kit.view import Text, View
+from glassformer.widgets.kit.view import Made, Text, View
 
 LINE = "A horse! a horse! my kingdom for a horse!"
 MOST_MERGES = 150
@@ -45,8 +45,4 @@ class BytePairStepper(View, module="byte_pair_stepper"):
     text = Text(LINE, longest=LONGEST).tag(sync=True)
     learn_from = Enum(["excerpt", "text"], "excerpt").tag(sync=True)
     merges = Int(0, min=0, max=MOST_MERGES).tag(sync=True)
-    excerpt = Unicode(read_only=True).tag(sync=True)
-
-    @default("excerpt")
-    def _default_excerpt(self) -> str:
-        return excerpt()
+    excerpt = Made(lambda _: excerpt(), read_only=True).tag(sync=True)

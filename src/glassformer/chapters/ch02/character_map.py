@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from traitlets import Dict, Enum, TraitError, Unicode, default, validate
+from traitlets import Enum, TraitError, Unicode, validate
 
 from glassformer import shipped
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.view import Made, View
 
 
 def plane(rows: Float[np.ndarray, "V D"]) -> tuple[Float[np.ndarray, "V 2"], float]:
@@ -57,16 +57,10 @@ class CharacterMap(View, module="character_map"):
     table = Enum(["embedding", "head"], "embedding").tag(sync=True)
     character = Unicode("e").tag(sync=True)
     other = Unicode("E").tag(sync=True)
-    characters = Unicode(read_only=True).tag(sync=True)
-    maps = Dict(read_only=True).tag(sync=True)
-
-    @default("characters")
-    def _default_characters(self) -> str:
-        return _tables()[0]
-
-    @default("maps")
-    def _default_maps(self) -> dict[str, dict[str, Any]]:
-        return {name: _map(rows) for name, rows in _tables()[1].items()}
+    characters = Made(lambda _: _tables()[0], read_only=True).tag(sync=True)
+    maps = Made(lambda _: {name: _map(rows) for name, rows in _tables()[1].items()}, read_only=True).tag(
+        sync=True
+    )
 
     @validate("character", "other")
     def _known(self, proposal: dict) -> str:

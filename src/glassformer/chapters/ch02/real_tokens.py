@@ -5,9 +5,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from traitlets import Bool, List, default
+from traitlets import Bool
 
-from glassformer.widgets.kit.view import FileView, Text
+from glassformer.widgets.kit.view import FileView, Made, Text
 
 LINE = "A horse! a horse! my kingdom for a horse!"
 LONGEST = 1000  # characters of the reader's own text
@@ -95,18 +95,10 @@ class RealTokens(FileView, module="real_tokens"):
 
     text = Text(LINE, longest=LONGEST).tag(sync=True)
     special = Bool(False).tag(sync=True)
-    _vocabularies = List(read_only=True).tag(sync=True)
-    _examples = List(read_only=True).tag(sync=True)
+    _vocabularies = Made(lambda _: [vocabulary._asdict() for vocabulary in VOCABULARIES]).tag(sync=True)
+    _examples = Made(lambda _: examples()).tag(sync=True)
 
     def _file(self, what: str) -> bytes | None:
         """Returns the vocabulary that the view asks for by "tokenizer" and the name of its file, or None."""
         files = {f"tokenizer {vocabulary.file}": vocabulary.file for vocabulary in VOCABULARIES}
         return module(files[what]) if what in files else None
-
-    @default("_vocabularies")
-    def _default_vocabularies(self) -> list[dict[str, str]]:
-        return [vocabulary._asdict() for vocabulary in VOCABULARIES]
-
-    @default("_examples")
-    def _default_examples(self) -> list[dict[str, Any]]:
-        return examples()

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from traitlets import Bool, Int, TraitError, default, validate
+from traitlets import Bool, Int, default
 
 from glassformer.scratch.attention import scaled_dot_product_attention
 from glassformer.trace import trace
 from glassformer.widgets.engine.model import LINE, ModelView, packed
+from glassformer.widgets.kit.view import UpTo
 
 
 class AttentionExplorer(ModelView, module="attention_explorer"):
@@ -27,8 +28,8 @@ class AttentionExplorer(ModelView, module="attention_explorer"):
         TraitError: there is no such block or head, or `query` is below 0.
     """
 
-    block = Int().tag(sync=True)
-    head = Int().tag(sync=True)
+    block = UpTo(lambda view: view._source.config.n_layers - 1, first=2).tag(sync=True)
+    head = UpTo(lambda view: view._source.config.n_heads - 1, first=2).tag(sync=True)
     query = Int(min=0).tag(sync=True)
     masked = Bool(True).tag(sync=True)
 
@@ -52,23 +53,6 @@ class AttentionExplorer(ModelView, module="attention_explorer"):
     def _default_stored(self) -> dict[str, Any]:
         return {"text": self.text, "weights": packed(self._weights(masked=True))}
 
-    @default("block")
-    def _default_block(self) -> int:
-        return min(2, self._source.config.n_layers - 1)
-
-    @default("head")
-    def _default_head(self) -> int:
-        return min(2, self._source.config.n_heads - 1)
-
     @default("query")
     def _default_query(self) -> int:
         return 36 if self.text == LINE else len(self.text) - 1  # there, this head finds the character before
-
-    @validate("block", "head")
-    def _validate_place(self, proposal: dict) -> int:
-        name, value = proposal["trait"].name, proposal["value"]
-        config = self._source.config
-        count = config.n_layers if name == "block" else config.n_heads
-        if not 0 <= value < count:
-            raise TraitError(f"{name}={value} is not one of 0 … {count - 1}")
-        return value

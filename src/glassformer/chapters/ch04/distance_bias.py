@@ -40,18 +40,13 @@ class DistanceBias(View, module="distance_bias"):
     n_buckets = Enum([8, 16, 32], 32).tag(sync=True)
     max_distance = Enum([32, 64, 128], 128).tag(sync=True)
 
-    @validate("head")
-    def _validate_head(self, proposal: dict) -> int:
-        if not 0 <= proposal["value"] < self.n_heads:
-            raise TraitError(f"head={proposal['value']} is not in 0 … n_heads − 1 = {self.n_heads - 1}")
-        return proposal["value"]
-
-    @validate("query", "key")
-    def _validate_position(self, proposal: dict) -> int:
-        if not 0 <= proposal["value"] < self.length:
-            name = proposal["trait"].name
-            raise TraitError(f"{name}={proposal['value']} is not in 0 … length − 1 = {self.length - 1}")
-        return proposal["value"]
+    @validate("head", "query", "key")
+    def _validate_place(self, proposal: dict) -> int:
+        name, value = proposal["trait"].name, proposal["value"]
+        limit = "n_heads" if name == "head" else "length"
+        if not 0 <= value < getattr(self, limit):
+            raise TraitError(f"{name}={value} is not in 0 … {limit} − 1 = {getattr(self, limit) - 1}")
+        return value
 
     @observe("n_heads")
     def _fit_head(self, change: dict) -> None:

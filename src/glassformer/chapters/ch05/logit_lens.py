@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from traitlets import Int, TraitError, default, validate
+from traitlets import Int, default
 
 from glassformer.generate.reader import window_start
 from glassformer.inside.attribution import logit_attribution
 from glassformer.inside.lens import logit_lens
 from glassformer.scratch import softmax
 from glassformer.widgets.engine.model import LINE, ModelView
+from glassformer.widgets.kit.view import UpTo
 
 SHOWN = 5  # of the characters that could come next: those that have a bar
 
@@ -36,7 +37,7 @@ class LogitLens(ModelView, module="logit_lens"):
     """
 
     position = Int(min=0).tag(sync=True)
-    depth = Int().tag(sync=True)
+    depth = UpTo(lambda view: view._source.config.n_layers).tag(sync=True)
 
     _families = ("decoder",)
 
@@ -83,11 +84,4 @@ class LogitLens(ModelView, module="logit_lens"):
 
     @default("depth")
     def _default_depth(self) -> int:
-        return max(0, self._source.config.n_layers - 1)
-
-    @validate("depth")
-    def _validate_depth(self, proposal: dict) -> int:
-        blocks = self._source.config.n_layers
-        if not 0 <= proposal["value"] <= blocks:
-            raise TraitError(f"depth={proposal['value']} is not one of 0 … {blocks}")
-        return proposal["value"]
+        return self._source.config.n_layers - 1

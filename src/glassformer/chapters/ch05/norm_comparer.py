@@ -2,7 +2,7 @@
 
 import numpy as np
 from jaxtyping import Float
-from traitlets import Enum, Int, List, TraitError, default, observe, validate
+from traitlets import Enum, Int, List, TraitError, observe, validate
 
 from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
 from glassformer.widgets.kit.view import View
@@ -32,7 +32,7 @@ class NormComparer(View, module="norm_comparer"):
             unknown `eps`.
     """
 
-    x = List().tag(sync=True)
+    x = List([1.0, 0.0, 0.0, 0.0]).tag(sync=True)
     before = List().tag(sync=True)
     eps = Enum(EPS, 1e-5).tag(sync=True)
     drawn = Int(1, min=0, max=2**31 - 1).tag(sync=True)
@@ -46,10 +46,6 @@ class NormComparer(View, module="norm_comparer"):
         }
         made["unbiased"] = (x - x.mean()) / np.sqrt(x.var(ddof=1) + self.eps)
         return {name: made[name] for name in NORMS}
-
-    @default("x")
-    def _default_x(self) -> list[float]:
-        return [1.0, 0.0, 0.0, 0.0]
 
     @validate("x", "before")
     def _validate_vector(self, proposal: dict) -> list[float]:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from safetensors.numpy import load as arrays_from
-from traitlets import Bool, Int, List, TraitError, default, validate
+from traitlets import Bool, Int, List, default
 
 from glassformer.inside import promoted_logits
 from glassformer.text import corpus
 from glassformer.trace import trace
 from glassformer.widgets.engine.model import ModelView, packed, source_of
+from glassformer.widgets.kit.view import UpTo
 
 PLACE = Path(__file__).parent / "neurons"  # written by tools/assets/neurons.py
 N_READ = 1_000_000  # characters of the training text that the neurons were shown
@@ -98,8 +99,8 @@ class NeuronExplorer(ModelView, module="neuron_explorer"):
         TraitError: there is no such block or neuron, or a number is below 0.
     """
 
-    block = Int().tag(sync=True)
-    neuron = Int().tag(sync=True)
+    block = UpTo(lambda view: view._source.config.n_layers - 1, first=3).tag(sync=True)
+    neuron = UpTo(lambda view: view._source.config.d_ff - 1, first=88).tag(sync=True)
     position = Int(24, min=0).tag(sync=True)
     guess = Bool(True).tag(sync=True)
     opened = Bool(False).tag(sync=True)
@@ -139,23 +140,6 @@ class NeuronExplorer(ModelView, module="neuron_explorer"):
             for i, block in enumerate(run.found["blocks"])
             for memory in block["missed most"]
         ]
-
-    @default("block")
-    def _default_block(self) -> int:
-        return min(3, self._source.config.n_layers - 1)
-
-    @default("neuron")
-    def _default_neuron(self) -> int:
-        return min(88, self._source.config.d_ff - 1)
-
-    @validate("block", "neuron")
-    def _validate_place(self, proposal: dict) -> int:
-        name, value = proposal["trait"].name, proposal["value"]
-        config = self._source.config
-        count = config.n_layers if name == "block" else config.d_ff
-        if not 0 <= value < count:
-            raise TraitError(f"{name}={value} is not one of 0 … {count - 1}")
-        return value
 
     def _file(self, what: str) -> bytes | None:
         return file(self.model) if what == "neurons" and not self._source.own else super()._file(what)

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from traitlets import Dict, List, TraitError, Unicode, default, observe, validate
+from traitlets import Dict, Enum, TraitError, Unicode, default, observe, validate
 
 from glassformer import _checks as checks
 from glassformer import shipped
@@ -11,7 +11,7 @@ from glassformer.config import ModelConfig
 from glassformer.parameters import LETTERS, ParameterCount
 from glassformer.published import PUBLISHED, TEACHING
 from glassformer.widgets.engine.counting import DEPENDS, FIELDS, FOLLOWS, LIMITS, OPTIONS, formulas
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.view import Made, View
 
 
 def fields_of(config: ModelConfig) -> dict[str, Any]:
@@ -74,10 +74,10 @@ class ParameterExplorer(View, module="parameter_explorer"):
 
     preset = Unicode("gpt2").tag(sync=True)
     fields = Dict().tag(sync=True)
-    part = Unicode("feed-forward").tag(sync=True)
-    _presets = List().tag(sync=True)
-    _formulas = Dict().tag(sync=True)
-    _options = Dict().tag(sync=True)
+    part = Enum(tuple(DEPENDS), "feed-forward").tag(sync=True)
+    _presets = Made(lambda _: [(name, *preset) for name, preset in presets().items()]).tag(sync=True)
+    _formulas = Made(lambda _: formulas()).tag(sync=True)
+    _options = Dict({name: list(values) for name, values in OPTIONS.items()}).tag(sync=True)
     _limits = Dict(LIMITS).tag(sync=True)
     _letters = Dict(LETTERS).tag(sync=True)
 
@@ -100,18 +100,6 @@ class ParameterExplorer(View, module="parameter_explorer"):
     def _default_fields(self) -> dict[str, Any]:
         return dict(presets()[self.preset][1])
 
-    @default("_presets")
-    def _default_presets(self) -> list[tuple[str, str, dict[str, Any], str]]:
-        return [(name, *preset) for name, preset in presets().items()]
-
-    @default("_formulas")
-    def _default_formulas(self) -> dict[str, Any]:
-        return formulas()
-
-    @default("_options")
-    def _default_options(self) -> dict[str, list[Any]]:
-        return {name: list(values) for name, values in OPTIONS.items()}
-
     @validate("preset")
     def _validate_preset(self, proposal: dict) -> str:
         if proposal["value"] not in presets():
@@ -131,12 +119,6 @@ class ParameterExplorer(View, module="parameter_explorer"):
         except (TypeError, ValueError) as error:
             raise TraitError(str(error)) from None
         return fields
-
-    @validate("part")
-    def _validate_part(self, proposal: dict) -> str:
-        if proposal["value"] not in DEPENDS:
-            raise TraitError(f"part={proposal['value']!r} is not one of {', '.join(DEPENDS)}")
-        return proposal["value"]
 
     @observe("preset")
     def _begin_anew(self, change: dict) -> None:

@@ -10,7 +10,7 @@ from glassformer.scratch import Transformer
 from glassformer.scratch.loss import cross_entropy
 from glassformer.trace import trace
 from glassformer.widgets.engine.model import ModelView
-from glassformer.widgets.kit.view import Number
+from glassformer.widgets.kit.view import Number, Text
 
 LONGEST = 100  # characters of a prompt
 MOST_BEAMS, MOST_NEW = 6, 12
@@ -42,6 +42,7 @@ class BeamTree(ModelView, module="beam_tree"):
     _families = ("decoder",)
     _shortest = MOST_NEW + 1
 
+    text = Text(shortest=1, longest=LONGEST).tag(sync=True)
     n_beams = Int(3, min=1, max=MOST_BEAMS).tag(sync=True)
     n_new = Int(8, min=1, max=MOST_NEW).tag(sync=True)
     end = Enum(ENDS, "").tag(sync=True)
@@ -115,13 +116,6 @@ class BeamTree(ModelView, module="beam_tree"):
         if proposal["value"] not in self._source.tokenizer.characters:  # "" is in every text
             raise TraitError(f"end={proposal['value']!r} is not a character that the model knows")
         return proposal["value"]
-
-    @validate("text")
-    def _validate_text(self, proposal: dict) -> str:
-        text = super()._validate_text(proposal)
-        if len(text) > LONGEST:
-            raise TraitError(f"text has {len(text)} characters, but must have 1 to {LONGEST}")
-        return text
 
 
 def _rounded(candidates: np.ndarray) -> list[list[int | float]]:

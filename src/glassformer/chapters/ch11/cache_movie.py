@@ -7,13 +7,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from traitlets import Dict, Enum, Int, List, TraitError, Unicode, default, observe, validate
+from traitlets import Dict, Enum, Int, TraitError, default, observe, validate
 
 from glassformer import shipped
 from glassformer.config import ModelConfig
 from glassformer.inside import cache_bytes, generation_work
 from glassformer.published import published
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.view import Made, Text, View
 
 MODELS = {
     "shakespeare": "the book's model",
@@ -121,7 +121,7 @@ class CacheMovie(View, module="cache_movie"):
         TraitError: a trait is outside its range.
     """
 
-    text = Unicode("A horse! a horse!").tag(sync=True)
+    text = Text("A horse! a horse!", shortest=2, longest=LONGEST).tag(sync=True)
     prompt = Int(9, min=1, max=LONGEST - 1).tag(sync=True)
     step = Int(3, min=0, max=LONGEST - 2).tag(sync=True)
     model = Enum(tuple(MODELS), "shakespeare").tag(sync=True)
@@ -129,7 +129,7 @@ class CacheMovie(View, module="cache_movie"):
     length = Int().tag(sync=True)
     bytes_per_number = Enum(tuple(NUMBERS), 4).tag(sync=True)
     measured = Dict().tag(sync=True)
-    _models = List().tag(sync=True)
+    _models = Made(lambda _: [(name, label, sizes_of(name)) for name, label in MODELS.items()]).tag(sync=True)
 
     @property
     def config(self) -> ModelConfig:
@@ -157,17 +157,6 @@ class CacheMovie(View, module="cache_movie"):
     @default("measured")
     def _default_measured(self) -> dict[str, Any]:
         return json.loads(TIMES.read_text("utf-8"))
-
-    @default("_models")
-    def _default_models(self) -> list[tuple[str, str, dict[str, int]]]:
-        return [(name, label, sizes_of(name)) for name, label in MODELS.items()]
-
-    @validate("text")
-    def _validate_text(self, proposal: dict) -> str:
-        text = proposal["value"]
-        if not 2 <= len(text) <= LONGEST:
-            raise TraitError(f"text has {len(text)} characters, must have 2 to {LONGEST}")
-        return text
 
     @validate("n_kv_heads")
     def _validate_n_kv_heads(self, proposal: dict) -> int:

@@ -9,7 +9,7 @@ from traitlets import Bool, Int, List, TraitError, default, validate
 from glassformer.generate import distribution
 from glassformer.widgets.engine.model import ModelView
 from glassformer.widgets.engine.writer import written
-from glassformer.widgets.kit.view import Number
+from glassformer.widgets.kit.view import Number, UpTo
 
 MAX_WRITTEN = 400  # characters beyond the prompt
 AT_FIRST = 60  # that are there before the reader writes any
@@ -45,11 +45,11 @@ class SamplingLab(ModelView, module="sampling_lab"):
     """
 
     temperature = Number(1.0, min=0, max=2).tag(sync=True)
-    top_k = Int().tag(sync=True)
+    top_k = UpTo(lambda view: view._source.config.vocab_size, least=1).tag(sync=True)
     top_p = Number(1.0, min=0.01, max=1).tag(sync=True)
     min_p = Number(0.0, min=0, max=1).tag(sync=True)
     other_temperature = Number(0.0, min=0, max=2).tag(sync=True)
-    other_top_k = Int().tag(sync=True)
+    other_top_k = UpTo(lambda view: view._source.config.vocab_size, least=1).tag(sync=True)
     other_top_p = Number(1.0, min=0.01, max=1).tag(sync=True)
     other_min_p = Number(0.0, min=0, max=1).tag(sync=True)
     compared = Bool(False).tag(sync=True)
@@ -93,14 +93,6 @@ class SamplingLab(ModelView, module="sampling_lab"):
             ],
         }
 
-    @default("top_k")
-    def _default_top_k(self) -> int:
-        return self._source.config.vocab_size
-
-    @default("other_top_k")
-    def _default_other_top_k(self) -> int:
-        return self._source.config.vocab_size
-
     @default("position")
     def _default_position(self) -> int:
         """Returns an instructive position: not the likeliest character was drawn, but one of the next five."""
@@ -110,13 +102,6 @@ class SamplingLab(ModelView, module="sampling_lab"):
         ranks = [(row > row[id]).sum() for row, id in zip(left, drawn, strict=False)]
         found = [1 <= rank <= 5 for rank in ranks]
         return found.index(True) if True in found else self.length
-
-    @validate("top_k", "other_top_k")
-    def _validate_top_k(self, proposal: dict) -> int:
-        name, value, most = proposal["trait"].name, proposal["value"], self._source.config.vocab_size
-        if not 1 <= value <= most:
-            raise TraitError(f"{name}={value} is not one of 1 … {most}")
-        return value
 
     @validate("picked", "other_picked")
     def _validate_picked(self, proposal: dict) -> list:

@@ -4,17 +4,18 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from traitlets import Dict, Int, TraitError, default, validate
+from traitlets import Dict, Int, default
 
 from glassformer import dates
 from glassformer.generate import generate
 from glassformer.scratch import softmax
 from glassformer.trace import trace
 from glassformer.widgets.engine.model import ModelView
+from glassformer.widgets.kit.view import Text, UpTo
 
 MOST_WRITTEN = 16  # characters of an answer, the stop included; a date has eleven
-SCALES = [10**8, 10**4]  # probabilities and weights are stored as whole numbers of such parts
 EXAMPLE = "the twenty-third of November, 1984"
+SCALES = [10**8, 10**4]  # probabilities and weights are stored as whole numbers of such parts
 
 
 class Translation(NamedTuple):
@@ -49,8 +50,9 @@ class DateTranslator(ModelView, module="date_translator"):
         TraitError: there is no such block or head, or the model cannot be shown.
     """
 
-    block = Int(min=0).tag(sync=True)
-    head = Int(min=-1).tag(sync=True)
+    text = Text(shortest=1, longest=lambda view: view._source.config.context_length).tag(sync=True)
+    block = UpTo(lambda view: view._source.config.n_decoder_layers - 1).tag(sync=True)
+    head = UpTo(lambda view: view._source.config.n_heads - 1, first=0, least=-1).tag(sync=True)
     position = Int(6, min=0).tag(sync=True)
     _marks = Dict().tag(sync=True)
     _ways = Dict().tag(sync=True)
@@ -117,35 +119,6 @@ class DateTranslator(ModelView, module="date_translator"):
             "weights": np.round(SCALES[1] * found.weights).astype(int).tolist(),
         }
 
-    @default("block")
-    def _default_block(self) -> int:
-        return self._blocks() - 1
-
-    @validate("text")
-    def _validate_text(self, proposal: dict) -> str:
-        text = super()._validate_text(proposal)
-        if len(text) > (most := self._source.config.context_length):
-            raise TraitError(f"text has {len(text)} characters, but must have 1 to {most}")
-        return text
-
-    @validate("block")
-    def _validate_block(self, proposal: dict) -> int:
-        return _below("block", proposal["value"], self._blocks())
-
-    @validate("head")
-    def _validate_head(self, proposal: dict) -> int:
-        return _below("head", proposal["value"], self._source.config.n_heads)
-
-    def _blocks(self) -> int:
-        """Returns the number of the decoder's blocks."""
-        return self._source.config.n_decoder_layers or self._source.config.n_layers
-
 
 def _day(i: int) -> dates.date:
     return dates.date(2000, 1, i)
-
-
-def _below(name: str, value: int, count: int) -> int:
-    if value >= count:
-        raise TraitError(f"{name}={value} is not below {count}")
-    return value

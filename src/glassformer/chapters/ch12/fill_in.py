@@ -10,8 +10,9 @@ from traitlets import Bool, Dict, Int, List, TraitError, default, validate
 
 from glassformer.scratch import softmax
 from glassformer.tasks import MaskedToken
-from glassformer.widgets.engine.model import LINE, ModelView, Source, source_of
+from glassformer.widgets.engine.model import ModelView, Source, source_of
 from glassformer.widgets.engine.mulberry import uniform
+from glassformer.widgets.kit.view import Made, Text
 
 OTHER = "shakespeare"  # the decoder that guesses from the left side only
 BEFORE = "\n"  # what the decoder reads before the text, so that there is something to the left of its first character
@@ -61,12 +62,13 @@ class FillIn(ModelView, module="fill_in"):
         TraitError: a position that no text has or that comes twice, or a text longer than the model's context.
     """
 
+    text = Text(shortest=1, longest=lambda view: view._source.config.context_length).tag(sync=True)
     covered = List().tag(sync=True)
     position = Int(min=0).tag(sync=True)
     steps = Int(0, min=0).tag(sync=True)
     seed = Int(0, min=0).tag(sync=True)
     compared = Bool(True).tag(sync=True)
-    _task = Dict().tag(sync=True)
+    _task = Made(lambda view: {"mask": view._n_characters, "share": LEARNED}).tag(sync=True)
     _other = Dict().tag(sync=True)
 
     _families = ("encoder",)
@@ -117,17 +119,7 @@ class FillIn(ModelView, module="fill_in"):
 
     @default("text")
     def _default_text(self) -> str:
-        known = self._source.tokenizer.characters
-        return "".join(c for c in LINE if c in known)[: self._source.config.context_length] or known[0]
-
-    @validate("text")
-    def _validate_text(self, proposal: dict) -> str:
-        text = super()._validate_text(proposal)
-        if len(text) > (context := self._source.config.context_length):
-            raise TraitError(
-                f"text has {len(text)} characters, but must have 1 to {context}: the model reads it all in one go"
-            )
-        return text
+        return super()._default_text()[: self._source.config.context_length]
 
     @default("covered")
     def _default_covered(self) -> list[int]:
@@ -148,10 +140,6 @@ class FillIn(ModelView, module="fill_in"):
         both, left = (dict(self._stored[name]) for name in ("looks", "left"))
         gained = [t for t in both if both[t]["rank"] == 1 and left.get(t, {}).get("rank", 1) > 1]
         return min(gained or both, default=0)  # where the right side tells, if there is such a place
-
-    @default("_task")
-    def _default_task(self) -> dict[str, Any]:
-        return {"mask": self._n_characters, "share": LEARNED}
 
     @default("_other")
     def _default_other(self) -> dict[str, Any]:

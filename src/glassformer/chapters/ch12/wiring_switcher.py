@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
-from traitlets import Dict, Enum, Int, TraitError, Unicode, default, validate
+from traitlets import Dict, Enum, Int, default
 
 from glassformer import shipped
 from glassformer.config import FAMILIES, ModelConfig
 from glassformer.scratch import causal_mask
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.view import Text, View
 
 LONGEST = 12  # characters of a text
 MOST_PADDING = 3
@@ -64,8 +64,8 @@ class WiringSwitcher(View, module="wiring_switcher"):
     """
 
     family = Enum(FAMILIES, "decoder").tag(sync=True)
-    text = Unicode("A horse!").tag(sync=True)
-    source = Unicode("Ein Pferd!").tag(sync=True)
+    text = Text("A horse!", shortest=1, longest=LONGEST).tag(sync=True)
+    source = Text("Ein Pferd!", shortest=1, longest=LONGEST).tag(sync=True)
     prefix = Int(0, min=0, max=LONGEST).tag(sync=True)
     padding = Int(0, min=0, max=MOST_PADDING).tag(sync=True)
     mask = Enum(MASKS, "decoder").tag(sync=True)
@@ -103,10 +103,3 @@ class WiringSwitcher(View, module="wiring_switcher"):
             }
             for family, config in configs().items()
         }
-
-    @validate("text", "source")
-    def _validate_texts(self, proposal: dict) -> str:
-        name, text = proposal["trait"].name, proposal["value"]
-        if not 1 <= len(text) <= LONGEST:
-            raise TraitError(f"{name} has {len(text)} characters, but must have 1 to {LONGEST}")
-        return text

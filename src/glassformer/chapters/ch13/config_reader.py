@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from typing import Any
 
-from traitlets import Dict, Enum, List, default
+from traitlets import Dict, Enum, default
 
 from glassformer.config import OF_A_LAYER, ModelConfig
 from glassformer.huggingface import config_from_hf, config_to_hf, unknown_keys
@@ -19,7 +19,7 @@ from glassformer.layers import PARTS
 from glassformer.parameters import LETTERS
 from glassformer.published import PUBLISHED, published
 from glassformer.widgets.engine.counting import DEPENDS, LIMITS, formulas
-from glassformer.widgets.kit.view import Chapters, Text, View
+from glassformer.widgets.kit.view import Chapters, Made, Text, View
 
 LONGEST = 20_000  # characters; the longest known file has a tenth of this
 RUN = ("gpt2", "bert-base", "t5-base", "llama-3-8b", "llama-3.2-1b", "mistral-7b-v0.1", "qwen3-0.6b")
@@ -137,9 +137,9 @@ class ConfigReader(View, module="config_reader"):
 
     text = Text(longest=LONGEST).tag(sync=True)
     part = Enum(tuple(DEPENDS), "feed-forward").tag(sync=True)
-    _tables = Dict().tag(sync=True)
-    _examples = List().tag(sync=True)
-    _formulas = Dict().tag(sync=True)
+    _tables = Made(lambda _: tables()).tag(sync=True)
+    _examples = Made(lambda _: examples()).tag(sync=True)
+    _formulas = Made(lambda _: formulas()).tag(sync=True)
     _letters = Dict(LETTERS).tag(sync=True)
     _chapters = Chapters().tag(sync=True)
 
@@ -160,15 +160,3 @@ class ConfigReader(View, module="config_reader"):
     @default("text")
     def _default_text(self) -> str:
         return next(text for _, name, text in examples() if name == "llama-3-8b")
-
-    @default("_tables")
-    def _default_tables(self) -> dict[str, Any]:
-        return tables()
-
-    @default("_examples")
-    def _default_examples(self) -> list[tuple[str, str, str]]:
-        return examples()
-
-    @default("_formulas")
-    def _default_formulas(self) -> dict[str, Any]:
-        return formulas()

@@ -4,14 +4,14 @@ import re
 from functools import cache
 from typing import Any
 
-from traitlets import Dict, Enum, List, default
+from traitlets import Dict, Enum
 
 from glassformer import shipped
 from glassformer.config import FAMILIES, ModelConfig
 from glassformer.parameters import LETTERS, ParameterCount
 from glassformer.published import PUBLISHED, TEACHING
 from glassformer.widgets.engine.counting import DEPENDS
-from glassformer.widgets.kit.view import View
+from glassformer.widgets.kit.view import Made, View
 
 NONE = "none"
 SORTS = ("size", "year", "feed-forward")
@@ -69,13 +69,9 @@ class ParameterBars(View, module="parameter_bars"):
     other = Enum((NONE, *configs()), "gpt3").tag(sync=True)
     scale = Enum(tuple(configs()), "gpt2-xl").tag(sync=True)
     part = Enum(tuple(DEPENDS), "feed-forward").tag(sync=True)
-    _models = List().tag(sync=True)
+    _models = Made(lambda _: [_model(name, config) for name, config in configs().items()]).tag(sync=True)
     _letters = Dict(LETTERS).tag(sync=True)
 
     def count(self) -> ParameterCount:
         """The parameters of the chosen model, part by part."""
         return configs()[self.model].parameter_count()
-
-    @default("_models")
-    def _default_models(self) -> list[dict[str, Any]]:
-        return [_model(name, config) for name, config in configs().items()]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from traitlets import Dict, Int, List, TraitError, Unicode, default, validate
+from traitlets import Int, List, TraitError, Unicode, validate
 
 from glassformer import shipped
 from glassformer.bugs import BUGS, put_in
@@ -16,7 +16,7 @@ from glassformer.text import CharTokenizer, corpus
 from glassformer.trace import trace
 from glassformer.train.landmarks import landmarks as of_counting
 from glassformer.widgets.engine.model import LINE, packed
-from glassformer.widgets.kit.view import Chapters, View
+from glassformer.widgets.kit.view import Chapters, Made, UpTo, View
 
 RIGHT = "none"  # in place of a mistake: the model as it should be
 SEEDS = (0, 1)
@@ -52,13 +52,13 @@ class DiagnoseIt(View, module="diagnose_it"):
         TraitError: a patient, test or option that does not exist.
     """
 
-    patient = Int(0, min=0).tag(sync=True)
+    patient = UpTo(lambda view: len(view._entries), first=0).tag(sync=True)
     ordered = List(List(Unicode())).tag(sync=True)
     answers = List(List(Int(min=0))).tag(sync=True)
-    _patients = List(Dict()).tag(sync=True)
-    _right = Dict().tag(sync=True)
-    _tests = List(Dict()).tag(sync=True)
-    _landmarks = Dict().tag(sync=True)
+    _patients = Made(lambda view: [_patient(entry) for entry in view._entries]).tag(sync=True)
+    _right = Made(lambda view: {_right_name(entry): _right(entry) for entry in view._entries}).tag(sync=True)
+    _tests = Made(lambda _: clinic()["test"]).tag(sync=True)
+    _landmarks = Made(lambda _: landmarks()).tag(sync=True)
     _chapters = Chapters().tag(sync=True)
 
     def __init__(self, patients: Sequence[str] | None = None, **traits: Any) -> None:
@@ -69,28 +69,6 @@ class DiagnoseIt(View, module="diagnose_it"):
         self._entries = [known[name] for name in names]
         nothing: list[list] = [[] for _ in names]
         super().__init__(**({"ordered": nothing, "answers": nothing} | traits))
-
-    @default("_patients")
-    def _default_patients(self) -> list[dict[str, Any]]:
-        return [_patient(entry) for entry in self._entries]
-
-    @default("_right")
-    def _default_right(self) -> dict[str, Any]:
-        return {_right_name(entry): _right(entry) for entry in self._entries}
-
-    @default("_tests")
-    def _default_tests(self) -> list[dict[str, Any]]:
-        return clinic()["test"]
-
-    @default("_landmarks")
-    def _default_landmarks(self) -> dict[str, float]:
-        return landmarks()
-
-    @validate("patient")
-    def _validate_patient(self, proposal: dict) -> int:
-        if proposal["value"] > len(self._entries):
-            raise TraitError(f"patient={proposal['value']} is not one of 0 … {len(self._entries)}")
-        return proposal["value"]
 
     @validate("ordered")
     def _validate_ordered(self, proposal: dict) -> list[list[str]]:

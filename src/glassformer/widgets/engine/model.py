@@ -20,7 +20,7 @@ from glassformer.pretrained import Pretrained, stored
 from glassformer.scratch import Transformer, in_numpy
 from glassformer.text import CharTokenizer
 from glassformer.untrusted_files import check_weights, errors_about
-from glassformer.widgets.kit.view import FileView
+from glassformer.widgets.kit.view import FileView, Made
 
 LINE = "A horse! a horse! my kingdom for a horse!"
 
@@ -200,13 +200,14 @@ class ModelView(FileView):
             that the view shows, or it lacks a character of the text.
     """
 
-    model = Unicode(read_only=True).tag(sync=True)
+    model = Made(lambda view: view._source.name, read_only=True).tag(sync=True)
     text = Unicode().tag(sync=True)
     typed = Unicode().tag(sync=True)
-    _own = Unicode().tag(sync=True)  # the same name if it is the reader's model, otherwise ""
-    _config = Dict().tag(sync=True)
-    _characters = Unicode().tag(sync=True)
-    _digest = Unicode().tag(sync=True)
+    # The same name if it is the reader's model, otherwise ""
+    _own = Made(lambda view: view._source.name if view._source.own else "").tag(sync=True)
+    _config = Made(lambda view: json.loads(view._source.config.to_json())).tag(sync=True)
+    _characters = Made(lambda view: view._source.tokenizer.characters).tag(sync=True)
+    _digest = Made(lambda view: checksum_of(view._source.weights)).tag(sync=True)
     _stored = Dict().tag(sync=True)
     _families: ClassVar[tuple[str, ...]] = ("decoder", "encoder", "encoder-decoder")
     _shortest: ClassVar[int] = 1  # the shortest context that it can work with
@@ -242,14 +243,6 @@ class ModelView(FileView):
             )
         super().__init__(**traits)
 
-    @default("model")
-    def _default_model(self) -> str:
-        return self._source.name
-
-    @default("_own")
-    def _default_own(self) -> str:
-        return self._source.name if self._source.own else ""
-
     @default("text")
     def _default_text(self) -> str:
         known = self._source.tokenizer.characters
@@ -265,18 +258,6 @@ class ModelView(FileView):
         except ValueError as error:
             raise TraitError(str(error)) from None
         return text
-
-    @default("_config")
-    def _default_config(self) -> dict[str, Any]:
-        return json.loads(self._source.config.to_json())
-
-    @default("_characters")
-    def _default_characters(self) -> str:
-        return self._source.tokenizer.characters
-
-    @default("_digest")
-    def _default_digest(self) -> str:
-        return checksum_of(self._source.weights)
 
     def _file(self, what: str) -> bytes | None:
         """Returns the weights, or None; a subclass adds other files."""

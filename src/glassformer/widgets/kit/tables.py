@@ -1,13 +1,34 @@
 """The base of views with tables of numbers that a reader may change: the queries, keys and values of one head."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from traitlets import List, TraitError, default, validate
+from traitlets import List, TraitError, validate
 
 from .view import View
 
 Rows = list[list[float]]
+
+
+class Table(List):
+    """A table of the shape that it has at the start, in `tables` of the view under the trait's name."""
+
+    def default(self, obj: Any = None) -> Rows:
+        """Returns a copy of the table at the start."""
+        return [list(row) for row in obj.tables[self.name]]
+
+    def validate(self, obj: Any, value: Any) -> list:
+        """Returns the table, or raises a TraitError that says what is wrong with it."""
+        try:
+            numbers = np.array(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            numbers = np.empty(0)
+        rows, columns = np.shape(obj.tables[self.name])
+        if numbers.shape != (rows, columns):
+            raise TraitError(f"{self.name}={value!r} must be {rows} rows of {columns} numbers")
+        if not (np.abs(numbers) <= obj.largest).all():
+            raise TraitError(f"{self.name}={value!r} has a number outside −{obj.largest:g} … {obj.largest:g}")
+        return numbers.tolist()
 
 
 class HeadTables(View):
@@ -23,36 +44,10 @@ class HeadTables(View):
     largest: ClassVar[float]
     kinds: ClassVar[dict[str, int]]
 
-    q = List().tag(sync=True)
-    k = List().tag(sync=True)
-    v = List().tag(sync=True)
+    q = Table().tag(sync=True)
+    k = Table().tag(sync=True)
+    v = Table().tag(sync=True)
     cell = List().tag(sync=True)
-
-    @default("q")
-    def _default_q(self) -> Rows:
-        return [list(row) for row in self.tables["q"]]
-
-    @default("k")
-    def _default_k(self) -> Rows:
-        return [list(row) for row in self.tables["k"]]
-
-    @default("v")
-    def _default_v(self) -> Rows:
-        return [list(row) for row in self.tables["v"]]
-
-    @validate("q", "k", "v")
-    def _validate_table(self, proposal: dict) -> list:
-        name, given = proposal["trait"].name, proposal["value"]
-        try:
-            numbers = np.array(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            numbers = np.empty(0)
-        rows, columns = np.shape(self.tables[name])
-        if numbers.shape != (rows, columns):
-            raise TraitError(f"{name}={given!r} must be {rows} rows of {columns} numbers")
-        if not (np.abs(numbers) <= self.largest).all():
-            raise TraitError(f"{name}={given!r} has a number outside −{self.largest:g} … {self.largest:g}")
-        return numbers.tolist()
 
     @validate("cell")
     def _validate_cell(self, proposal: dict) -> list:

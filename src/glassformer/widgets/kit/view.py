@@ -1,9 +1,11 @@
 """The base of all interactive views: traits describe what to show, and a JavaScript module shows it."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import anywidget
+from traitlets import Any as AnyTrait
 from traitlets import CFloat, Dict, HasTraits, Instance, Int, List, TraitError, Unicode, default
 
 from glassformer import contents
@@ -78,6 +80,38 @@ class Chapters(Dict):
         return {page.number: page.name for page in contents.chapters()}
 
 
+class Made(AnyTrait):
+    """A value that a view makes when it is first needed: `Made(lambda view: …)`."""
+
+    def __init__(self, make: Callable[[Any], Any], **options: Any) -> None:
+        super().__init__(**options)
+        self.make = make
+
+    def default(self, obj: HasTraits | None = None) -> Any:
+        """Makes the value for this view."""
+        return self.make(obj)
+
+
+class UpTo(Int):
+    """A whole number from `least` to `most(view)`; at the start it is `first`, or the most if that is less."""
+
+    def __init__(self, most: Callable[[Any], int], *, first: int | None = None, least: int = 0) -> None:
+        super().__init__()
+        self.most, self.first, self.least = most, first, least
+
+    def default(self, obj: HasTraits | None = None) -> int:
+        """Returns the number at the start."""
+        most = self.most(obj)
+        return most if self.first is None else min(self.first, most)
+
+    def validate(self, obj: HasTraits, value: Any) -> int:
+        """`value`, or a TraitError that names the trait, the value and the range."""
+        value, most = super().validate(obj, value), self.most(obj)
+        if not self.least <= value <= most:
+            raise TraitError(f"{self.name}={value} is not one of {self.least} … {most}")
+        return value
+
+
 class Number(CFloat):
     """A float between `min` and `max`; unlike that of traitlets, it does not accept NaN."""
 
@@ -90,19 +124,22 @@ class Number(CFloat):
 
 
 class Text(Unicode):
-    """A text of at most `longest` characters."""
+    """A text of `shortest` to `longest` characters; what is longest may be up to the view.
 
-    def __init__(self, given: str = "", *, longest: int) -> None:
+    Declared in the place of a base's trait, it does not have that trait's default.
+    """
+
+    def __init__(self, given: str = "", *, shortest: int = 0, longest: int | Callable[[Any], int]) -> None:
         super().__init__(given)
-        self.longest = longest
+        self.shortest, self.longest = shortest, longest
 
     def validate(self, obj: HasTraits, value: Any) -> str:
-        """`value`, or a TraitError that names the trait and the two lengths."""
+        """`value`, or a TraitError that names the trait and the lengths."""
         value = super().validate(obj, value)
-        if len(value) > self.longest:
-            raise TraitError(
-                f"{self.name} has {len(value)} characters, but at most {self.longest} are allowed"
-            )
+        longest = self.longest(obj) if callable(self.longest) else self.longest
+        if not self.shortest <= len(value) <= longest:
+            rule = f"{self.shortest} to {longest}" if self.shortest else f"at most {longest}"
+            raise TraitError(f"{self.name} has {len(value)} characters, but must have {rule}")
         return value
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from glassformer.chapters.ch05.judges.layer_norm import layer_norm
 from glassformer.chapters.ch07.judges.block import block
-from glassformer.chapters.ch08.judges.gpt import gpt_weights
+from glassformer.chapters.ch08.judges.weights import gpt_weights, weights_of_block
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.material import Weights
 from glassformer.shapes import Integer
@@ -66,9 +66,7 @@ def _slopes(ids, targets, weights, n_heads):
         table = w["token_embedding.weight"]
         x = table[ids] + w["decoder.positions.weight"][: len(ids)]
         for i in range(n_layers):
-            at = f"decoder.blocks.{i}."
-            own = {n.removeprefix(at): a for n, a in w.items() if n.startswith(at)}
-            x = complex_block(x, own, n_heads)
+            x = complex_block(x, weights_of_block(w, i), n_heads)
         ends = w["decoder.norm.weight"], w["decoder.norm.bias"]
         return loss_of(targets)(complex_norm(x, *ends) @ table.T)
 
