@@ -301,8 +301,7 @@ def _built(config: ModelConfig, weights: Arrays, room: str) -> Any:
         from glassformer.scratch import Transformer
 
         return Transformer(config, generator=None, dtype=dtype)
-    import torch
-
+    from glassformer._checks.extras import torch
     from glassformer.nn import Transformer
 
     return Transformer(config, generator=None, dtype=getattr(torch, dtype.name))

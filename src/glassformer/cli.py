@@ -142,6 +142,11 @@ def _here(given: Any) -> Any:
     return _named(given)
 
 
+def _all_here(given: Any) -> Any:
+    """Returns each of several values as `_here` does."""
+    return given and [_here(one) for one in given]
+
+
 def _tell_version(wanted: bool | None) -> None:
     if wanted:
         import glassformer
@@ -515,11 +520,12 @@ def train(
         ),
     ],
     text: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="PATH",
-            callback=_here,
-            help="A text file in UTF-8, or a folder with .txt files; without it, the book's Shakespeare.",
+            callback=_all_here,
+            help="A text file in UTF-8, or a folder with .txt files; may be repeated. Without it, the book's "
+            "Shakespeare.",
         ),
     ] = None,
     recipe: Annotated[
@@ -615,7 +621,7 @@ def train(
     changes = [
         *([] if begins_with is None else [f"model.{FROM}={toml_value(begins_with)}"]),
         *(change or []),
-        *([] if text is None else [f"data.text={toml_value(text)}"]),
+        *([] if text is None else [f"data.text={toml_value(text[0] if len(text) == 1 else text)}"]),
         *(f"training.{name}={value}" for name, value in flags.items() if value is not None),
     ]
     source = kept if goes_on else recipe or ("modern" if begins_with is None else FURTHER)

@@ -102,6 +102,7 @@ def evaluate(
             lacks an id.
         TypeError: `length` or `stride` is not a whole number, `text` is not a string, or the tokenizer is none.
     """
+    checks.model(model)
     config = model.config
     check_family(config.family)
     if model.training:

@@ -108,7 +108,7 @@ DRAWS_KINDS = [
         "generator must be a np.random.Generator, not RandomState",
         id="generator-RandomState",
     ),
-    ({"topk": 3}, "distribution() got an unexpected keyword argument 'topk'"),
+    ({"topk": 3}, "generate has no option 'topk': it has temperature"),
 ]
 BEAMS = [
     ({"n_beams": 0}, "n_beams=0"),

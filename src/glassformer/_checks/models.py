@@ -253,3 +253,19 @@ def padding(name: str, array: Any, wanted: Shape) -> None:
     if kind_of(array) != "b":
         raise TypeError(f"{name} must be an array of booleans (True = a real token), not {dtype_of(array)}")
     equal(f"{name}.shape", tuple(array.shape), "(..., S)", wanted)
+
+
+def model(value: Any) -> None:
+    """Checks that `value` is a model, and not the name of one or what `pretrained.load` returns."""
+    if isinstance(value, tuple) or not hasattr(value, "config"):
+        hint = "pass its .model" if hasattr(value, "model") else "pretrained.load(…).model is one"
+        raise TypeError(f"model must be a model, not {shown(repr(value), 60)}: {hint}")
+
+
+def in_torch(value: Any) -> None:
+    """Checks that a model is in PyTorch."""
+    if not hasattr(value, "named_modules"):
+        model(value)
+        raise TypeError(
+            "model must be in PyTorch, not a NumPy Transformer: pretrained.load(…, room='nn') opens one there"
+        )

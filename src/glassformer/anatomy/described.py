@@ -97,7 +97,7 @@ def _by_part(weights: Counter[tuple[str, str]]) -> Counter[str]:
 
 
 def _kept(anatomy: Anatomy) -> list[str]:
-    rows = [("kept for one text", *(f"{n:,} positions" for n in LENGTHS))]
+    rows: list[tuple[str, ...]] = [("kept for one text", *(f"{n:,} positions" for n in LENGTHS))]
     kept = {n: anatomy.kept(n) for n in LENGTHS}
     for word in kept[LENGTHS[0]]:
         rows.append((f"{word}, bytes in bfloat16", *(f"{_bytes(kept[n][word]):,}" for n in LENGTHS)))

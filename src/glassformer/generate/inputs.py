@@ -16,6 +16,7 @@ def prompts_and_sources(
     model: AnyTransformer, prompt_ids: Ids | None, source: Ids | None, start_id: int
 ) -> tuple[list[Integer[np.ndarray, " _"]], list[Integer[np.ndarray, " _"]] | None]:
     """Checks the model and returns prompts and, for an encoder–decoder, as many sources, as lists of arrays."""
+    checks.model(model)
     config = model.config
     if config.family == "encoder":
         raise ValueError("family='encoder' cannot generate: every position sees what comes after it")

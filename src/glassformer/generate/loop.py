@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,15 @@ def stream(
         )
     stop_ids = stop_ids_of(stop_ids, model.config.vocab_size)
     check_id("pad_id", pad_id, model.config.vocab_size)
+    known = [name for name in signature(distribution).parameters if name not in ("logits", "past")]
+    for name in strategy:
+        if name not in known:
+            by = (
+                "generator=np.random.default_rng(seed) draws"
+                if name == "seed"
+                else f"it has {', '.join(known)}"
+            )
+            raise TypeError(f"generate has no option {name!r}: {by}")
     # A dry run, so that `distribution` itself reports errors in its options.
     distribution(np.zeros((1, model.config.vocab_size)), past=[prompts[0][:0]], **strategy)
     temperature = strategy.get("temperature", 1.0)

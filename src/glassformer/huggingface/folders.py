@@ -116,8 +116,7 @@ def load(
         parameters: dict[str, Any] = model.named_parameters()
         to_room = np.asarray
     else:
-        import torch
-
+        from glassformer._checks.extras import torch
         from glassformer.nn import Transformer
 
         model = Transformer(config, generator=None, dtype=getattr(torch, dtype))
@@ -159,6 +158,7 @@ def save(
         TypeError: `tokenizer` is none of ours.
         OSError: the folder cannot be made or written to.
     """
+    checks.model(model)
     config = model.config
     special = getattr(tokenizer, "special_tokens", {})
     stops = list(special.values() if len(special) == 1 else ()) if stop_ids is None else list(stop_ids)

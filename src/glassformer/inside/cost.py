@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.inside.look import check_model, of_either_room
 from glassformer.inside.reporting import reporting
 from glassformer.scratch import Transformer, cross_entropy_backward
 from glassformer.scratch.layer import Layer
@@ -45,11 +46,13 @@ class Cost:
     saved: int = 0  #: bytes saved for the backward pass; arrays saved by several parts count for the first
 
 
+@of_either_room
 def cost(model: Transformer, ids: Integer[np.ndarray, " T"]) -> dict[str, Cost]:
     """Returns a decoder's cost for one text, forward and back, by part of `PARTS`. Leaves the model unchanged.
 
     Derived in chapter 09.
     """
+    check_model(model)
     model, ids = copy.deepcopy(model), np.array(ids)  # a view would keep more memory than is read
     meter = _Meter()
     for path, layer in list(model.layers()):

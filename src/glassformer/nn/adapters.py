@@ -92,6 +92,7 @@ def add_adapters(
             model has adapters already.
         TypeError: an argument is of the wrong kind.
     """
+    checks.in_torch(model)
     checks.whole("rank", rank)
     alpha = float(rank) if alpha is None else alpha
     checks.positive("alpha", alpha)
@@ -131,6 +132,7 @@ def merge_adapters(model: nn.Module) -> None:
     Raises:
         ValueError: the model has no adapters.
     """
+    checks.in_torch(model)
     layers = adapted(model)
     if not layers:
         raise ValueError("model has no adapters that could be merged")

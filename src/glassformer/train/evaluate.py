@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from glassformer import _checks as checks
 from glassformer.nn import cross_entropy
 from glassformer.progress import A_MOMENT, bar
 from glassformer.tasks import NO_TARGET, Batch
@@ -55,6 +56,7 @@ def validation_loss(
     model: nn.Module, task: Any, processes: Processes = ALONE, *, progress: bool = False
 ) -> float:
     """Returns the mean loss over the task's validation part."""
+    checks.in_torch(model)
     return loss_over(model, task.validation(), processes, loss=loss_of(task), progress=progress)
 
 

@@ -186,6 +186,8 @@ class Recipe:
             data.setdefault("tokenizer", None)
             required = []
         names = [FROM, *(f.name for f in known)]
+        if "context_length" in (*model, *unset["model"]):
+            raise ValueError("[model] has no field 'context_length': it is length in [data]")
         checks.fields("[model]", [*model, *unset["model"]], names)
         checks.fields("[model]", model, names, required)
         checks.fields("[training]", unset["training"], [f.name for f in fields(TrainingConfig)])

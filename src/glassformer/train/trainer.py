@@ -98,8 +98,11 @@ class Trainer:
         progress: bool = True,
     ) -> None:
         checks.instance("config", config, TrainingConfig)
+        checks.in_torch(model)
         _check_model(model)
         _check_fit(model, task, config)
+        if tokenizer is not None:
+            _check_tokenizer(tokenizer, model.config)
         # Refuse a missing device before anything is written. `run` finds the other processes
         self.processes = Processes(0, 1, device_of(config.device))
         if config.sample_every and sampler is None:
@@ -544,6 +547,20 @@ def _check_fit(model: Any, task: Any, config: TrainingConfig) -> None:
     if task.length > model.config.context_length:
         raise ValueError(
             f"task.length={task.length} must be at most context_length={model.config.context_length}"
+        )
+
+
+def _check_tokenizer(tokenizer: Any, config: Any) -> None:
+    """Checks that a run with this tokenizer can be opened again."""
+    if not hasattr(tokenizer, "to_json"):
+        raise TypeError(
+            f"tokenizer must be a CharTokenizer or a BytePairTokenizer of glassformer.text, not a "
+            f"{type(tokenizer).__name__}: a checkpoint keeps it"
+        )
+    if tokenizer.vocab_size > config.vocab_size:
+        raise ValueError(
+            f"tokenizer has {tokenizer.vocab_size} ids, but the model's vocab_size={config.vocab_size}: nothing would "
+            "open the run"
         )
 
 

@@ -116,7 +116,8 @@ def source_of(model: Any, tokenizer: Any = None) -> Source:
         FileNotFoundError: there is no such model, no such file and no such folder.
         TypeError: `model` is nothing of that.
     """
-    if by_name := isinstance(model, str | os.PathLike):
+    arrays: Any = None
+    if isinstance(model, str | os.PathLike):
         name, own = str(model), model not in shipped.NAMES
         config, its, arrays, special = stored(model) if own else _of_the_book(name)
     else:
@@ -140,7 +141,7 @@ def source_of(model: Any, tokenizer: Any = None) -> Source:
             f"{special}"
         )
     _check_runs(name, config)  # before anything is copied
-    if not by_name:
+    if arrays is None:
         with errors_about(f"model={name!r}:"):
             arrays = in_numpy(model).state_dict()
         for weight, values in arrays.items():
