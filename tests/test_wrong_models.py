@@ -75,5 +75,5 @@ def test_a_tokenizer_that_no_checkpoint_could_be_opened_with_is_refused_before_t
 def test_an_option_that_generate_does_not_have_is_named(opened):
     with pytest.raises(TypeError, match=r"no option 'seed': generator=np.random.default_rng\(seed\)"):
         generate(opened.model, [1], 2, seed=1)
-    with pytest.raises(TypeError, match="no option 'top_q': .*top_p"):
+    with pytest.raises(TypeError, match=r"no option 'top_q': .*top_p"):
         generate(opened.model, [1], 2, top_q=0.5)

@@ -231,11 +231,12 @@ def configuration(
 
 
 def anatomy(name: Name) -> Anatomy | None:
-    """Returns what the model of a config.json consists of, also if our code does not run it; None for anything else.
+    """Returns what the model of a config.json consists of, if its family is one that our code does not run; or None.
 
     Raises:
         OSError: the file cannot be read.
     """
+    from glassformer.huggingface.families import FORMATS
     from glassformer.huggingface.files import CONFIG
 
     kind = find(name)
@@ -243,9 +244,10 @@ def anatomy(name: Name) -> Anatomy | None:
         return None
     path = Path(name) / CONFIG if kind == "hub" else Path(name)
     try:
-        return read(json_object(text_in(path, BYTES["JSON"]), str(path)))
+        seen = read(json_object(text_in(path, BYTES["JSON"]), str(path)))
     except ValueError:
         return None
+    return None if seen.family in FORMATS else seen
 
 
 def _ours(name: Name, kind: str, room: str, model: Any) -> Pretrained:
