@@ -99,6 +99,9 @@ WRONG_VALUES = {
     "what it needs to go back by 4; new_cache(…, rewindable=7) keeps more",
     "no_gradient_through_cache([], CACHE)": "no gradient flows through a cache: "
     "saved must be None when a cache is given",
+    "acts_on('positions', nn.RotaryPositions(4), 'input', nn.NoPositions)": "positions, a RotaryPositions, has "
+    "acts_on='queries and keys', but must act on 'input' or 'scores': an encoding of 'input' is positions of a stack, "
+    "and one of 'queries and keys' attention.position_encoding of every block",
     # Models and their state
     "has_part('pooler', None)": "this model has no pooler: its configuration leaves it out",
     "state_dict({'a': (1,), 'b': (2,)}, {'b': (3,), '\\x1b': (1,)})": "the state does not fit: a is missing; "
@@ -150,6 +153,8 @@ WRONG_KINDS = {
     "positive('x', '1')": "x='1' must be a number",
     "rate('x', True)": "x=True must be a number",
     "flag('x', 1)": "x=1 must be True or False",
+    "offers('x', [], {'copy': (), 'index': (), 'next': None}, 'Any')": "x, a list, lacks next, index(): "
+    "protocols.Any says what it needs",
     "instance('x', 12, ModelConfig)": "x=12 must be a ModelConfig of glassformer.config",
     "instance('x', CONFIG, dict)": "x must be a dict, not ModelConfig of glassformer.config",
     "integers('x', FLOATS)": "x must be an array of integers, not float64",
@@ -207,6 +212,7 @@ def test_every_check_is_here():
         "text_to_read",
         "number",
         "shown",
+        "own_parts",
         "checked_before",
     }
     assert {name for name in names if f"{name}(" not in tested} == others

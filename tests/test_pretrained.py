@@ -109,6 +109,18 @@ def test_commands_and_views_open_the_same(places, kind):
     assert all(np.array_equal(weights[key], each) for key, each in opened.model.named_parameters().items())
 
 
+@pytest.mark.parametrize("kind", PARTS)
+def test_ids_that_no_text_has_are_named_and_not_left_out(places, kind):
+    opened = pretrained.load(places[kind])
+    assert opened.decode(iter(opened.encode("ab"))) == "ab"
+    for wrong in (opened.config.vocab_size, -1):
+        with pytest.raises(ValueError, match=rf"ids\[1\]={wrong} is outside"):
+            opened.decode([1, wrong, 2])
+    for several in ([np.arange(2), np.arange(3)], np.zeros((1, 2), int)):
+        with pytest.raises(ValueError, match="ids has several texts, as `generate` returns them"):
+            opened.decode(several)
+
+
 def test_what_has_no_tokenizer_opens_without_one(tmp_path):
     run_of_ids = trained(tmp_path / "run", tokenizer=None)
     hub = of_hugging_face(tmp_path / "gpt2")

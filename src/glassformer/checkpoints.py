@@ -276,8 +276,8 @@ def model_of(config: ModelConfig, weights: Arrays, *, room: str = "scratch", mod
         return _filled(_built(config, weights, room), weights)
     except ValueError as error:
         raise ValueError(
-            f"{error}. So the weights are not those that the configuration makes. If the model has parts of its own, "
-            "build it, and open the weights with pretrained.load(…, model=mine)"
+            f"{error}. So the weights are not those that the configuration makes: {checks.own_parts(weights)}. Build "
+            "it as it was, and open the weights with pretrained.load(…, model=mine)"
         ) from error
 
 

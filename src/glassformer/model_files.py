@@ -134,7 +134,8 @@ def _check_fit(path: Path, config: ModelConfig, weights: Arrays) -> None:
     """Checks that the weights are those of the configuration, whose sizes may be any number before that."""
     needs, has = config.parameter_count().total, sum(values.size for values in weights.values())
     if needs != has:
-        raise ValueError(f"{path} has {has} numbers, but the model's sizes need {needs}")
+        more = f": {checks.own_parts(weights)}" if has > needs else ""
+        raise ValueError(f"{path} has {has} numbers, but the model's sizes need {needs}{more}")
     wanted = Transformer(config, generator=None).named_parameters()
     with errors_about(f"{path}:"):
         checks.state_dict(

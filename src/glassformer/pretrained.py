@@ -25,6 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
+
 from glassformer import _checks as checks
 from glassformer import checkpoints, model_files, shipped
 from glassformer.anatomy import Anatomy, read
@@ -54,7 +56,7 @@ class Pretrained(NamedTuple):
     model: AnyTransformer
     tokenizer: Any  #: ours or a `tokenizers.Tokenizer`; or None, and the next two raise an error
     encode: Callable[[str], Any]
-    decode: Callable[[Iterable[int]], str]
+    decode: Callable[[Iterable[int]], str]  #: of one text; ids that the model has, but no text, are left out
     special_ids: dict[str, int]  # by name, as in `protocols.AnyTask`
 
     @property
@@ -200,8 +202,8 @@ def configuration(
         described, has = config.parameter_count().total, sum(weight.size for weight in weights.values())
         if described != has:
             raise ValueError(
-                f"{name} has {has:,} weights, but its configuration describes {described:,}: the model has parts of "
-                "its own, of which the configuration says nothing"
+                f"{name} has {has:,} weights, but its configuration describes {described:,}: "
+                f"{checks.own_parts(weights)}"
             )
         return config
     if kind == "name":
@@ -270,7 +272,8 @@ def _ours(name: Name, kind: str, room: str, model: Any) -> Pretrained:
     silent = set(special.values())
 
     def decode(ids: Iterable[int]) -> str:
-        return tokenizer.decode([int(i) for i in ids if i < n and i not in silent])
+        ids = _of_one_text(ids, config.vocab_size)
+        return tokenizer.decode([i for i in ids if i < n and i not in silent])
 
     return Pretrained(model, tokenizer, tokenizer.encode, decode, special)
 
@@ -295,15 +298,29 @@ def _of_hugging_face(name: Name, room: str, ignore: Collection[str]) -> Pretrain
         refuse = partial(_raise, error)
         return Pretrained(model, None, refuse, refuse, special)
 
+    n = max(model.config.vocab_size, tokenizer.get_vocab_size())
+
     def encode(text: str) -> list[int]:
         with library_errors(f"{name}, {TOKENIZER}"):
             return tokenizer.encode(text).ids
 
     def decode(ids: Iterable[int]) -> str:
         with library_errors(f"{name}, {TOKENIZER}"):
-            return tokenizer.decode(list(ids))
+            return tokenizer.decode(_of_one_text(ids, n))
 
     return Pretrained(model, tokenizer, encode, decode, special)
+
+
+def _of_one_text(ids: Any, vocab_size: int) -> list[int]:
+    """Returns the ids of one text as numbers, each of which is in the vocabulary."""
+    found = list(ids)
+    if any(np.ndim(i) for i in found):
+        raise ValueError(
+            "ids has several texts, as `generate` returns them, but decode takes one: [decode(text) for text in ids]"
+        )
+    if found:
+        checks.indices("ids", np.asarray(found), "vocab_size", vocab_size)
+    return [int(i) for i in found]
 
 
 def _raise(error: Exception, _: object) -> NoReturn:

@@ -98,7 +98,7 @@ class AnyPositions(Protocol):
     """
 
     acts_on: str | None
-    """"input", "queries and keys" or "scores"; an attention layer must be told "scores" if there is a bias."""
+    """"input" in a stack, "queries and keys" in an attention layer, or "scores" in either; None: it does nothing."""
 
     def embed(self, x: Any, position_ids: Any = None) -> Any:
         """Returns token vectors x (..., T, D) with their positions; `position_ids` (T,) or (..., T) say which."""
@@ -147,5 +147,8 @@ class AnyTask(Protocol):
         ...
 
 
-OF_A_TASK = ("family", "vocab_size", "batch_size", "length", "batch", "validation")
-"""The names that every task needs."""
+OF_A_TASK = dict.fromkeys(("family", "vocab_size", "batch_size", "length")) | {
+    "batch": ("step", "rank", "world"),
+    "validation": (),
+}
+"""The names that every task needs, and what its methods are called with."""

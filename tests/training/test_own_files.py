@@ -106,6 +106,18 @@ def test_what_is_in_memory_does_not_grow_with_the_text(tmp_path, monkeypatch):
     assert peak < 10 * size  # half of the text
 
 
+def test_a_character_between_files_is_in_none_of_them(tmp_path):
+    for name, content in {"a.txt": "one§", "b.txt": "t-wo", "c.txt": "§or\nso"}.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    a, b, c = (str(tmp_path / f"{name}.txt") for name in "abc")
+    recipe = Recipe.from_toml(SMALL.replace("-decoder", ""), ["data.document_end=§", "data.length=2"])
+    for texts in ([a, b], [c]):  # a single file has what is between its documents
+        assert recipe.made_for(OwnText(texts, "§"))[0].characters[-1] == "§"
+    for texts in ([c, b], [a, c]):
+        with pytest.raises(ValueError, match=r"document_end='§' stands between files, but .*c\.txt has"):
+            recipe.made_for(OwnText(texts, "§"))
+
+
 PAIRS = [("ab", "BA"), ("é\u2028 ", ""), ('"c"', "C")]
 TSV = 'ab\tBA\né\u2028 \t\n"c"\tC\n'
 JSONL = '{"source": "ab", "target": "BA", "n": 1}\n{"target": "", "source": "é\u2028 "}\n'

@@ -205,6 +205,31 @@ def test_what_a_position_encoding_lacks_is_named(missing):
             made(INPUT)
 
 
+class Turning(nn.NoPositions):
+    """Says nothing of where it acts."""
+
+    def rotate(self, x, position_ids=None):
+        return -x
+
+
+class Elsewhere(nn.NoPositions):
+    acts_on = "rotation"
+
+
+@pytest.mark.parametrize("place", ["positions", "blocks.1.attention.position_encoding"])
+def test_a_position_encoding_is_refused_where_it_would_not_be_asked(place):
+    rotary, sinusoids = nn.RotaryPositions(8), nn.SinusoidalPositions(16)
+    misplaced, there = (rotary, "queries and keys") if place == "positions" else (sinusoids, "input")
+    for encoding, its in ((misplaced, there), (Turning(), None), (Elsewhere(), "rotation")):
+        made = nn.Transformer(CONFIG, generator=generator())
+        made.decoder.set_submodule(place, encoding)
+        said = (
+            f"{place.rpartition('.')[2]}, a {type(encoding).__name__}, has acts_on={its!r}, but must act on"
+        )
+        with pytest.raises(ValueError, match=said):
+            made(INPUT)
+
+
 # How its weights begin
 
 
@@ -235,12 +260,22 @@ def test_initialize_finds_the_last_matrices_by_name_or_refuses():
 # A file that everything opens
 
 
-def test_a_model_file_is_written_by_either_room_and_opened_by_all(tmp_path):
+def test_a_model_file_is_written_by_either_room_and_opened_by_all(tmp_path, tmp_path_factory):
     made = with_adapters().eval()
     for layer in adapted(made).values():
         torch.nn.init.normal_(layer.B, generator=generator())
-    with pytest.raises(ValueError, match="only what the configuration makes, and merged adapters:"):
-        model_files.save(tmp_path / "a.safetensors", made, TOKENIZER)
+    folder = tmp_path_factory.mktemp("run")
+    fit(with_adapters(), folder).run()
+    for opens in (
+        lambda: model_files.save(tmp_path / "a.safetensors", made, TOKENIZER),
+        lambda: scratch.in_numpy(made),
+        lambda: pretrained.load(folder),
+        lambda: pretrained.configuration(folder),
+    ):
+        with pytest.raises(ValueError, match=r"the model has adapters, which merge_adapters\(model\)"):
+            opens()
+    with pytest.raises(ValueError, match="the model has parts that its configuration does not make"):
+        scratch.in_numpy(with_squares())
     merge_adapters(made)
     model = made  # and then the same in NumPy
     for name in "ab":

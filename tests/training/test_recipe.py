@@ -319,8 +319,8 @@ def test_a_recipe_with_from_keeps_the_special_ids(tmp_path):
         (
             kept(),
             [],
-            f"{TEXT}\nxy2",
-            "'2' \\(line 2, character 3 of the text\\) is not one of the 20 characters",
+            f"{TEXT}\nxy2\x1b",
+            r"'2' \(line 2, character 3 of the text\) is not one of the 20 characters .* it lacks 2: '\\x1b' '2';",
         ),
         (kept(), ["model.d_ff=9"], TEXT, "model.d_ff=9, but mine has 32: a run keeps"),
         (kept(), ["data.length=9"], TEXT, "data.length=9 must be at most context_length=8 of mine"),

@@ -574,6 +574,37 @@ def test_what_a_task_lacks_is_named(missing):
         Trainer(model, type("Mine", (), names)(), TrainingConfig(steps=1, batch_size=4))
 
 
+@pytest.mark.parametrize(
+    ("method", "gives", "said"),
+    [
+        (
+            "batch",
+            lambda ids, targets: ({"ids": torch.tensor(ids)}, targets),
+            "inputs['ids'] is of type Tensor",
+        ),
+        ("batch", lambda ids, targets: ({"ids": ids}, targets.tolist()), "but targets is of type list"),
+        ("batch", lambda ids, targets: (torch.tensor(ids), targets), "but inputs is of type Tensor"),
+        ("validation", lambda ids, targets: [(ids, targets)], "but inputs is of type ndarray"),
+        (
+            "validation",
+            lambda ids, targets: [({"ids": ids}, torch.tensor(targets))],
+            "targets is of type Tensor",
+        ),
+    ],
+)
+def test_batches_of_another_kind_are_named(method, gives, said, as_readers_run_it):
+    inputs, targets = Counting().batch(0)
+    mine = type("Mine", (Counting,), {method: lambda self, *_: gives(inputs["ids"], targets)})()
+    config = ModelConfig(vocab_size=9, context_length=5, d_model=8, n_layers=1, n_heads=2)
+    model = nn.Transformer(config, generator=torch.Generator().manual_seed(0))
+    training = TrainingConfig(steps=1, batch_size=4)
+    with pytest.raises(TypeError, match=rf"batch\(\), validation\(\) .* NumPy array.*{re.escape(said)}"):
+        Trainer(model, mine, training, progress=False).run()
+    mine = type("Mine", (Counting,), {"batch": lambda self, step: None})()
+    with pytest.raises(TypeError, match=r"task, a Mine, lacks batch\(step, rank, world\): protocols.AnyTask"):
+        Trainer(model, mine, training)
+
+
 def test_a_folder_with_a_run_is_not_trained_over(tmp_path):
     late = trainer(folder=tmp_path)
     trainer(folder=tmp_path).run()

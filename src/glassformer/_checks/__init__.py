@@ -17,6 +17,7 @@ from glassformer._checks.arrays import (
     vectors,
 )
 from glassformer._checks.models import (
+    acts_on,
     attention,
     fits_cache,
     going_back,
@@ -27,6 +28,7 @@ from glassformer._checks.models import (
     model_inputs,
     no_faults,
     no_gradient_through_cache,
+    own_parts,
     qk_norm,
     room_in_cache,
     rope_scaling,

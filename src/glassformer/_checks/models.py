@@ -1,5 +1,6 @@
 """Checks the inputs of attention, of a model and of its cache."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from glassformer._checks.arrays import (
@@ -51,6 +52,26 @@ def has_part(name: str, part: Any) -> None:
     """Checks that the model has that part."""
     if part is None:
         raise ValueError(f"this model has no {name}: its configuration leaves it out")
+
+
+def acts_on(name: str, encoding: Any, here: str, plain: type) -> None:
+    """Checks that a position encoding acts `here` or on the scores; `plain` is the class of one that does nothing."""
+    said, methods = encoding.acts_on, ("embed", "rotate", "score_bias")
+    if type(encoding) is plain or said in (here, "scores"):
+        return
+    if said is None and all(getattr(type(encoding), m, None) is getattr(plain, m) for m in methods):
+        return
+    raise ValueError(
+        f"{name}, a {type(encoding).__name__}, has acts_on={said!r}, but must act on {here!r} or 'scores': an encoding "
+        "of 'input' is positions of a stack, and one of 'queries and keys' attention.position_encoding of every block"
+    )
+
+
+def own_parts(names: Iterable[str]) -> str:
+    """Says what a model has whose weights, of these names, are not those that its configuration makes."""
+    if any(name.endswith(".A") for name in names):
+        return "the model has adapters, which merge_adapters(model) of nn.adapters adds to its weights"
+    return "the model has parts that its configuration does not make"
 
 
 def state_dict(wanted: dict[str, Shape], given: dict[str, Shape]) -> None:

@@ -4,8 +4,9 @@ import difflib
 import math
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from numbers import Integral, Real
 from typing import Any
 
@@ -132,8 +133,18 @@ def instance(name: str, value: Any, kind: type) -> None:
 
 
 def offers(name: str, value: Any, needed: Iterable[str], protocol: str) -> None:
-    """Checks that `value` has all that is `needed` of it; that class of `protocols` describes each."""
-    if missing := [one for one in needed if not hasattr(value, one)]:
+    """Checks that `value` has all that is `needed` of it; that class of `protocols` describes each.
+
+    In a dictionary, a method has the names of the arguments that it is called with, and anything else None.
+    """
+    missing = [one for one in needed if not hasattr(value, one)]
+    for one, arguments in needed.items() if isinstance(needed, Mapping) else ():
+        if one not in missing and arguments is not None:
+            try:
+                signature(getattr(value, one)).bind(*arguments)
+            except TypeError:
+                missing.append(f"{one}({', '.join(arguments)})")
+    if missing:
         raise TypeError(
             f"{name}, a {type(value).__name__}, lacks {', '.join(missing)}: protocols.{protocol} says what it needs"
         )

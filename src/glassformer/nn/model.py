@@ -14,6 +14,7 @@ from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.encodings import position_encoding_of
 from glassformer.nn.head import Pooler, Unembedding
 from glassformer.nn.norm import norm_of
+from glassformer.nn.positions import NoPositions
 from glassformer.nn.soft_cap import SoftCap
 from glassformer.protocols import OF_POSITIONS
 from glassformer.trace import enter, see
@@ -67,6 +68,7 @@ class Stack(nn.Module):
                 position_ids = position_ids + cache.next_position
 
         checks.offers("positions", self.positions, OF_POSITIONS, "AnyPositions")
+        checks.acts_on("positions", self.positions, "input", NoPositions)
         enter(f"{self.name}: in")
         x = self.positions.embed(x, position_ids)
         key_positions = (

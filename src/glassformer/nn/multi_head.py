@@ -104,6 +104,12 @@ class MultiHeadAttention(nn.Module):
             OF_POSITIONS,
             "AnyPositions",
         )
+        checks.acts_on(
+            "position_encoding",
+            self.position_encoding,
+            "queries and keys",
+            NoPositions,
+        )
         enter_sublayer("attention" if memory is None else "cross-attention")
 
         # Project, and apply the positions

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from glassformer import _checks as checks
+from glassformer._checks import own_parts
 from glassformer.scratch.model import Transformer
 
 
@@ -33,5 +34,8 @@ def in_numpy(model: Any) -> Transformer:
     }
     dtype = np.result_type(*weights.values())
     copy = Transformer(model.config, generator=None, dtype=dtype)
-    copy.load_state_dict(weights)
+    try:
+        copy.load_state_dict(weights)
+    except ValueError as error:
+        raise ValueError(f"{error}. So {own_parts(weights)}") from error
     return copy.train(model.training)

@@ -1,6 +1,6 @@
 """The losses of tasks, and how good a model is by its loss on data that it was not trained on."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -31,7 +31,16 @@ def loss_of(task: Any) -> Loss:
 
 def n_targets(targets: np.ndarray) -> int:
     """Returns how many targets count: what a batch's loss is the mean over, and so its weight among others."""
+    _check_kind("targets", targets, np.ndarray)
     return int((targets != NO_TARGET).sum())
+
+
+def _check_kind(name: str, value: Any, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(
+            "batch(), validation() and test() of a task must give pairs of inputs, a dictionary of NumPy arrays, and "
+            f"targets, a NumPy array, but {name} is of type {type(value).__name__}"
+        )
 
 
 def batch_loss(
@@ -41,7 +50,11 @@ def batch_loss(
 
     Raises:
         ValueError: `loss` returns something else than one number.
+        TypeError: the inputs are not NumPy arrays in a dictionary.
     """
+    _check_kind("inputs", inputs, Mapping)
+    for name, array in inputs.items():
+        _check_kind(f"inputs[{name!r}]", array, np.ndarray)
     on_device = {name: torch.from_numpy(array).to(device) for name, array in inputs.items()}
     mean = loss(model, on_device, torch.from_numpy(targets).to(device))
     if not isinstance(mean, Tensor) or mean.ndim:

@@ -73,6 +73,22 @@ class OwnText:
                 rest = rest[cut:]
         yield rest
 
+    def check_end(self) -> None:
+        """Checks that the character that ends a document is at most at the end of each of several files.
+
+        Raises:
+            ValueError: a file has it elsewhere.
+        """
+        for file in self.files if len(self.files) > 1 else ():
+            before = ""
+            for part in texts.parts_of(file):
+                if self.end in (before + part)[:-1]:
+                    raise ValueError(
+                        f"document_end={self.end!r} stands between files, but {file} has this character in its text, "
+                        "where it would end a document too: choose one that no file has"
+                    )
+                before = part[-1:]
+
     def _parts(self) -> Iterator[str]:
         if self.is_the_books:
             yield texts.corpus()

@@ -31,7 +31,7 @@ from glassformer.dates import DatePair, date_pairs
 from glassformer.tasks import MaskedToken, NextToken, Pairs
 from glassformer.text import BytePairTokenizer, CharTokenizer
 from glassformer.train.config import TrainingConfig
-from glassformer.train.own_files import PAIR_FILES, TextPair, ids_of, read_pairs
+from glassformer.train.own_files import PAIR_FILES, OwnText, TextPair, ids_of, read_pairs
 from glassformer.untrusted_files import no_address, toml_tables
 
 __all__ = ["NAMES", "DataConfig", "Recipe", "doubts", "special_ids", "toml_of", "toml_value"]
@@ -50,6 +50,7 @@ PAIRS = {"dates": date_pairs}
 DRAWN_AT = 0.02  # the standard deviation of new token vectors, with either `init`
 NORMED_SCALE = 2.4  # the book's scale of attention for normalized queries and keys, times √d_head
 TOO_SMALL = 0.1  # tokens below this fraction of the sinusoids' size are as good as invisible
+LISTED = 40  # how many unknown characters a message lists at most
 SPECIAL = {"decoder": (), "encoder": ("mask",), "encoder-decoder": ("start", "stop")}
 
 
@@ -287,6 +288,8 @@ class Recipe:
             special = special_ids(family, V)
         if self.data.document_end is not None:
             special = special | {"stop": _document_end_of(tokenizer, self.data.document_end)}
+            if isinstance(tokenizer, CharTokenizer) and isinstance(text, OwnText):
+                text.check_end()
         needed = max([V, *(i + 1 for i in special.values())])
         sizes: dict[str, Any] = {"vocab_size": needed, "context_length": self.data.length}
         config = ModelConfig(**{**self.model, **sizes}) if begins_with is None else begins_with.config
@@ -372,10 +375,11 @@ def _check_known(
         line += before.count("\n")
         column = len(before) - before.rfind("\n") if "\n" in before else column + len(before)
         if before != part:
+            listed = " ".join(map(repr, sorted(unknown)[:LISTED])) + " …" * (len(unknown) > LISTED)
             raise ValueError(
                 f"{part[len(before)]!r} (line {line}, character {column} of the text) is not one of the "
                 f"{tokenizer.vocab_size} characters that the model knows; of all characters of the text, it lacks "
-                f"{len(unknown)}: replace them"
+                f"{len(unknown)}: {listed}; replace them"
             )
 
 
