@@ -106,7 +106,10 @@ OPTIONS = {
     "stretch": {"scaling": "yarn", "original_context": 9, "interpolation": 2.0},
     "window_mask": {"window": 2},
 }
-IN_NUMPY_ALONE = {"clip_gradients": "it moves gradients, which test_torch_references compares"}
+IN_NUMPY_ALONE = {
+    "clip_gradients": "it moves gradients, which test_torch_references compares",
+    "in_numpy": "it copies a model, which tests of inside compare",
+}
 
 
 @pytest.mark.parametrize("room", [SCRATCH, NN], ids=str)
