@@ -213,6 +213,8 @@ def test_every_check_is_here():
         "number",
         "shown",
         "own_parts",
+        "model",
+        "in_torch",
         "checked_before",
     }
     assert {name for name in names if f"{name}(" not in tested} == others

@@ -74,4 +74,4 @@ def test_names_lead_to_their_entries(page):
     assert leads("glassformer.generate.generate", "stop_ids") == []  # an argument, not huggingface's function
     assert leads("glassformer.scratch.softmax", "chapter 03") == ["../notebooks/03-attention.html"]
     trainer = page.find(id="glassformer.train.Trainer")
-    assert {link["href"] for link in trainer.select("a")} >= {"#glassformer.nn.Transformer"}
+    assert {link["href"] for link in trainer.select("a")} >= {"#glassformer.train.TrainingConfig"}

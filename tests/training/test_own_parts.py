@@ -216,9 +216,13 @@ class Elsewhere(nn.NoPositions):
     acts_on = "rotation"
 
 
+class Waves(nn.SinusoidalPositions):
+    """Acts on the input, as its base does."""
+
+
 @pytest.mark.parametrize("place", ["positions", "blocks.1.attention.position_encoding"])
 def test_a_position_encoding_is_refused_where_it_would_not_be_asked(place):
-    rotary, sinusoids = nn.RotaryPositions(8), nn.SinusoidalPositions(16)
+    rotary, sinusoids = nn.RotaryPositions(8), Waves(16)
     misplaced, there = (rotary, "queries and keys") if place == "positions" else (sinusoids, "input")
     for encoding, its in ((misplaced, there), (Turning(), None), (Elsewhere(), "rotation")):
         made = nn.Transformer(CONFIG, generator=generator())

@@ -377,7 +377,7 @@ def test_pause_stops_it_and_only_a_new_sentence_is_read_aloud(lab):
 
 def test_what_is_saved_is_a_model_that_python_reads(lab, tmp_path):
     shown = lab(trained=True)
-    name, (config, tokenizer, weights) = shown.saved(tmp_path)
+    name, (config, tokenizer, weights, _) = shown.saved(tmp_path)
     assert name == f"my-gpt-{STEPS}-steps.safetensors"
     with safe_open(tmp_path / "mine.safetensors", "np") as file:
         steps = file.metadata()["steps"]
@@ -482,7 +482,7 @@ PIXELS = """(canvas) => {
 
 def test_a_matrix_is_a_picture_in_which_the_reader_points_at_a_weight(lab, tmp_path):
     shown = lab(trained=True)
-    _, (_, _, weights) = shown.saved(tmp_path)
+    _, (_, _, weights, _) = shown.saved(tmp_path)
     picture = shown.root.locator(".gf-weight-picture")
     for title, name, (row, column) in (
         ("block 0: W_up", "decoder.blocks.0.feedforward.W_up.weight", (5, 40)),

@@ -53,7 +53,7 @@ def in_a_notebook(code, command, monkeypatch):
     exec(compile(code, str(file), "exec"), scope)
     with shown_by(Shown(panels.append, lambda panel: None)):
         command(scope["Mine"])
-    return [panel.data() for panel in panels]
+    return json.loads(json.dumps([panel.data() for panel in panels]))
 
 
 def test_a_stage_and_the_whole_say_what_a_notebook_says(page, monkeypatch):
