@@ -25,6 +25,7 @@ from glassformer.text import CharTokenizer
 from glassformer.train import Trainer, TrainingConfig, evaluate
 from glassformer.train.log import Log
 from glassformer.train.recipe import Recipe
+from tools.shared.browser import PATIENCE
 
 from .small import ENOUGH, FAMILIES, PROCESSES, T, V, config, model, modest, task, trainer, without_time
 
@@ -625,9 +626,6 @@ def test_a_folder_with_a_run_is_not_trained_over(tmp_path):
 # Several processes
 
 
-AT_MOST = 90  # seconds; it takes five on two idle cores
-
-
 def one_of_two(rank, port, folder):
     """Runs as one of two processes, with the environment and the store that `torchrun` would provide."""
     os.environ |= {"RANK": f"{rank}", "LOCAL_RANK": f"{rank}", "WORLD_SIZE": "2"}
@@ -636,7 +634,7 @@ def one_of_two(rank, port, folder):
         "MASTER_PORT": f"{port}",
         "TORCHELASTIC_USE_AGENT_STORE": "True",
     }
-    faulthandler.dump_traceback_later(AT_MOST)  # where it waits, if it does
+    faulthandler.dump_traceback_later(0.9 * PATIENCE)  # where it waits, if it does
     torch.set_num_threads(1)
     made = trainer(PADDED, folder=folder, **SHARED)
     modest(made.model)
@@ -647,9 +645,9 @@ def one_of_two(rank, port, folder):
 def in_two_processes(folder):
     """Returns the folder of a run of two processes.
 
-    In 4 of about 40 runs, one of them waited for ever when both were done; then they are started again, at most twice.
+    In 4 of about 40 runs, one of them waited for ever when both were done; then they are started again, once.
     """
-    for attempt in range(3):
+    for attempt in range(2):
         store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         place = folder / f"{attempt}"
         both = [
@@ -659,7 +657,7 @@ def in_two_processes(folder):
         for process in both:
             process.start()
         for process in both:
-            process.join(timeout=AT_MOST + 10)
+            process.join(timeout=PATIENCE)
         codes = [process.exitcode for process in both]
         if None not in codes:
             break
