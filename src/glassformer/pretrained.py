@@ -247,7 +247,7 @@ def anatomy(name: Name) -> Anatomy | None:
     path = Path(name) / CONFIG if kind == "hub" else Path(name)
     try:
         seen = read(json_object(text_in(path, BYTES["JSON"]), str(path)))
-    except ValueError:
+    except (TypeError, ValueError):
         return None
     return None if seen.family in FORMATS else seen
 

@@ -97,3 +97,21 @@ def test_a_state_does_not_grow():
     assert before["linear_attention"] == after["linear_attention"]
     assert before["linear_attention"][1] == 36 * 32 * 128 * 128
     assert after["full_attention"][0] == 12 * 2 * 2 * 256 * 100_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"num_hidden_layers": 10**9}, "the number of layers=1000000000 must be at most 10,000"),
+        ({"num_hidden_layers": 2.5}, "the number of layers=2.5 must be a whole number"),
+        ({"hidden_size": "x"}, "d_model='x' must be a number"),
+        ({"layer_types": 3}, "layer_types=3 must be a list"),
+        ({"layer_types": ["full_attention"]}, "layer_types has 1 entries, but there must be one for layer 1"),
+        ({"layer_types": ["x"] * 36}, "layer 0 is of the kind 'x', but qwen3_next has full_attention"),
+        ({"per_layer_config": {"0": 3}}, "per_layer_config=3 of layer 0 must be an object"),
+        ({"model_type": ["x"]}, r"model_type=\['x'\] is not known here"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named_and_nothing_is_counted(changes, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        read({"model_type": "qwen3_next", **changes})

@@ -66,17 +66,12 @@ def _shown(value: Any) -> str:
 
 def describe(anatomy: Anatomy) -> str:
     """Returns the layers, weights, cache and arithmetic of a model as text."""
-    kinds = [kind for i in range(_n_layers(anatomy)) for kind in anatomy.kinds if i in kind.layers]
-    lines = [f"{anatomy.family}: {len(kinds)} layers"]
+    lines = [f"{anatomy.family}: {sum(len(kind.layers) for kind in anatomy.kinds)} layers"]
     if anatomy.beside:
         lines.append(f"the file also describes {', '.join(anatomy.beside)}, which is not counted here")
     for kind in anatomy.kinds:
         lines.append(f"  {len(kind.layers):3} × {kind.word}: {', '.join(kind.parts)}")
     return "\n".join([*lines, "", *_counted(anatomy), "", *_kept(anatomy)])
-
-
-def _n_layers(anatomy: Anatomy) -> int:
-    return sum(len(kind.layers) for kind in anatomy.kinds)
 
 
 def _counted(anatomy: Anatomy) -> list[str]:

@@ -148,7 +148,7 @@ def _entry(tree: Tree, value: Any, index: int) -> Any:
 def _needs(tree: Tree, value: Any, what: str) -> str:
     if value is None:
         return f"{spell(tree)} is missing"
-    return f"{spell(tree)}={checks.shown(value)} must be {what}"
+    return f"{spell(tree)}={checks.shown(repr(value))} must be {what}"
 
 
 def spell(tree: Tree) -> str:

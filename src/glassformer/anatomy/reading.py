@@ -155,6 +155,7 @@ def read(file: Mapping[str, Any]) -> Anatomy:
     """Returns the anatomy of the model that a config.json describes.
 
     Raises:
+        TypeError: the number of layers is not a whole number.
         ValueError: its model_type is not known, or a key is missing or has a value that its family does not have.
     """
     given, beside = file, ()
@@ -171,8 +172,10 @@ def read(file: Mapping[str, Any]) -> Anatomy:
     }
     n_layers = Scope(family, given)("n_layers")
     checks.whole("the number of layers", n_layers)
+    if n_layers > MOST_LAYERS:
+        raise ValueError(f"the number of layers={n_layers} must be at most {MOST_LAYERS:,}")
     kinds: dict[Any, tuple[str, tuple[str, ...], list[int]]] = {}
-    for i in range(min(n_layers, MOST_LAYERS)):
+    for i in range(n_layers):
         scope = Scope(family, _of_layer(given, i), i=i)
         if scope("layer_type") not in scope("words"):
             raise ValueError(
@@ -192,7 +195,12 @@ def _of_layer(given: Mapping[str, Any], i: int) -> Mapping[str, Any]:
     own = given.get("per_layer_config")
     if not isinstance(own, Mapping):
         return given
-    return {**given, **(own.get(str(i)) or own.get(f"{i:02}") or {})}
+    mine = own.get(str(i)) or own.get(f"{i:02}") or {}
+    if not isinstance(mine, Mapping):
+        raise ValueError(
+            f"per_layer_config={checks.shown(repr(mine))} of layer {i} must be an object of keys"
+        )
+    return {**given, **mine}
 
 
 def known_keys(family: str) -> set[str]:

@@ -114,7 +114,10 @@ function scopeOf({ parts, families, classes }, family, given, known) {
 
 function ofLayer(given, i) {
   const own = given.per_layer_config;
-  return isObject(own) ? { ...given, ...(own[i] ?? own[String(i).padStart(2, "0")]) } : given;
+  if (!isObject(own)) return given;
+  const mine = own[i] ?? own[String(i).padStart(2, "0")] ?? {};
+  if (!isObject(mine)) throw new Unread(`per_layer_config=${JSON.stringify(mine)} of layer ${i} must be an object of keys`);
+  return { ...given, ...mine };
 }
 
 // The anatomy of the model that a file describes: { family, beside, kinds, weights, kept, multiplyAdds }. It throws an error
@@ -131,8 +134,9 @@ function read(file, tables) {
   given = Object.fromEntries(Object.entries(given).map(([key, value]) => [usual(key), value]));
   const nLayers = scopeOf(tables, family, given, {}).look("n_layers");
   if (!Number.isInteger(nLayers) || nLayers < 1) throw new Unread(`the number of layers=${JSON.stringify(nLayers)} must be a whole number, at least 1`);
+  if (nLayers > MOST_LAYERS) throw new Unread(`the number of layers=${nLayers} must be at most ${MOST_LAYERS.toLocaleString("en")}`);
   const found = new Map();
-  for (let i = 0; i < Math.min(nLayers, MOST_LAYERS); i += 1) {
+  for (let i = 0; i < nLayers; i += 1) {
     const { look, of } = scopeOf(tables, family, ofLayer(given, i), { i });
     const word = look("layer_type");
     if (!look("words").includes(word)) throw new Unread(`layer ${i} is of the kind ${JSON.stringify(word)}, but ${family} has ${look("words").join(", ")}`);
