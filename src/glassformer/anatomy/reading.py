@@ -18,7 +18,7 @@ from typing import Any
 from glassformer import _checks as checks
 from glassformer.anatomy.formulas import evaluate, names_in, parse
 
-__all__ = ["Anatomy", "Kind", "Scope", "known_keys", "read", "tables"]
+__all__ = ["Anatomy", "Kind", "Scope", "classes", "families", "known_keys", "read", "tables"]
 __dir__ = __all__.copy
 
 MOST_LAYERS = 10_000
@@ -30,27 +30,35 @@ WRAPPED = ("text_config", "language_config", "llm_config")
 
 
 @cache
-def tables() -> dict[str, Any]:
-    """Returns the tables of parts and families, with formulas as trees; a family has the lines of what it is like."""
-    room = resources.files("glassformer.anatomy")
-    parts, families = (
-        tomllib.loads((room / f"{name}.toml").read_text(encoding="utf-8")) for name in ("parts", "families")
-    )
-    whole: dict[str, dict[str, Any]] = {}
-    for name, lines in families.items():
-        like = whole.get(lines.pop("like", ""), {})
-        whole[name] = like | {line: parse(formula) for line, formula in lines.items()}
-    return {"parts": _trees(parts), "families": whole}
+def families() -> dict[str, Any]:
+    """Returns the lines of each family, with formulas as trees; `like` names the family that has the others."""
+    return {name: _trees(lines, but="like") for name, lines in _table("families.toml").items()}
 
 
 @cache
-def _classes() -> dict[str, Any]:
+def tables() -> dict[str, Any]:
+    """Returns the tables of parts and families, with formulas as trees; a family has the lines of what it is like."""
+    whole: dict[str, dict[str, Any]] = {}
+    for name, lines in families().items():
+        whole[name] = whole.get(lines.get("like", ""), {}) | {k: v for k, v in lines.items() if k != "like"}
+    return {"parts": _trees(_table("parts.toml")), "families": whole}
+
+
+@cache
+def classes() -> dict[str, Any]:
     """Returns what the library's class of each family takes for keys that a file lacks, and its other names of keys."""
     return json.loads((resources.files("glassformer.anatomy") / "classes.json").read_text(encoding="utf-8"))
 
 
-def _trees(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: parse(one) if isinstance(one, str) else _trees(one) for name, one in table.items()}
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads((resources.files("glassformer.anatomy") / name).read_text(encoding="utf-8"))
+
+
+def _trees(table: Mapping[str, Any], *, but: str = "") -> dict[str, Any]:
+    return {
+        name: one if name == but else parse(one) if isinstance(one, str) else _trees(one)
+        for name, one in table.items()
+    }
 
 
 class Scope:
@@ -61,7 +69,7 @@ class Scope:
 
     def __init__(self, family: str, given: Mapping[str, Any], **known: Any) -> None:
         self.lines, self.given = tables()["families"][family], given
-        self.absent = _classes()[family]["defaults"]
+        self.absent = classes()[family]["defaults"]
         self.known, self._within = known, set[str]()
 
     def __call__(self, name: str) -> Any:
@@ -164,9 +172,9 @@ def read(file: Mapping[str, Any]) -> Anatomy:
             given = {name: file[name] for name in ("tie_word_embeddings",) if name in file} | dict(file[key])
             beside = tuple(name for name in file if name.endswith("_config") and name != key)
     family = given.get("model_type")
-    if not isinstance(family, str) or family not in _classes():
+    if not isinstance(family, str) or family not in classes():
         raise ValueError(f"model_type={family!r} is not known here")
-    aliases = _classes()[family]["aliases"]
+    aliases = classes()[family]["aliases"]
     given = {
         aliases.get(key, key) if aliases.get(key) not in given else key: value for key, value in given.items()
     }
