@@ -25,13 +25,15 @@ def counted(given, family):
 def test_weights_are_those_that_transformers_builds_also_when_keys_change(family):
     generator = random.Random(family)
     given = settings_of(family)
-    usual = small(family, meta=True).config.to_dict()
+    usual, tied = small(family, meta=True).config.to_dict(), "tie_word_embeddings"
     keys = sorted(known_keys(family) - {"layer_types", "mlp_layer_types"})
     for changes in ({}, *(changed(generator, usual, keys) for _ in range(4))):
         try:
             model = small(family, meta=True, **changes)
         except Exception:  # transformers cannot build it either
             continue
+        if getattr(model.config, tied, False) != changes.get(tied, usual.get(tied, False)):
+            continue  # a T5, whose class only unties its head when it loads weights
         assert counted(given | changes, family) == n_weights(model), changes
         assert counted(model.config.to_dict(), family) == n_weights(model), changes
 
