@@ -1,10 +1,13 @@
 """Small models of every family of transformers that `anatomy` reads."""
 
+from importlib import import_module
 from typing import Any
 
 import torch
+import transformers
 from transformers import AutoModelForCausalLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
 SIZES: dict[str, Any] = {
     "vocab_size": 97, "hidden_size": 64, "n_embd": 64, "num_hidden_layers": 6, "n_layer": 6, "num_layers": 6,
@@ -20,7 +23,8 @@ SIZES: dict[str, Any] = {
     "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 12,
     "linear_head_dim": 16, "linear_num_heads": 4, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 16,
     "mamba_n_groups": 2, "mamba_num_heads": 8, "mamba_head_dim": 16, "mamba_d_ssm": 128, "mamba_dt_rank": 4,
-    "ssm_state_size": 16, "n_groups": 2, "num_heads": 8, "state_size": 16, "time_step_rank": 4,
+    "dim": 64, "n_heads": 4, "n_layers": 6, "hidden_dim": 48, "d_kv": 16, "d_ff": 48, "d_model": 64,
+    "num_decoder_layers": 4, "ssm_state_size": 16, "n_groups": 2, "num_heads": 8, "state_size": 16, "time_step_rank": 4,
     "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 97, "global_head_dim": 32,
     "pad_token_id": None, "bos_token_id": None, "eos_token_id": None,
 }  # fmt: skip
@@ -28,6 +32,26 @@ SIZES: dict[str, Any] = {
 
 CONV = {"layer_types": ["conv", "full_attention"] * 3}
 OWN: dict[str, dict[str, Any]] = {
+    "bert": {"architectures": ["BertForMaskedLM"]},
+    "roberta": {"architectures": ["RobertaForMaskedLM"]},
+    "xlm-roberta": {"architectures": ["XLMRobertaForMaskedLM"]},
+    "distilbert": {"architectures": ["DistilBertForMaskedLM"]},
+    "modernbert": {"architectures": ["ModernBertForMaskedLM"], "pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0},
+    "modernbert-decoder": {"pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0, "local_attention": 16},
+    "step3p5": {"layer_types": ["full_attention", "sliding_attention"] * 3, "num_sliding_attention_heads": 8, "pad_token_id": 0},
+    "gpt_neo": {"attention_types": [[["global", "local"], 3]], "window_size": 8},
+    "nemotron": {"head_dim": 16, "num_key_value_heads": 2},
+    "hunyuan_vl_text": {"head_dim": 16},
+    "muse_spark_text": {"moe_hidden_size": 32},
+    "minimax_m3_vl_text": {"layer_types": ["full_attention", "minimax_m3_sparse"] * 3, "mlp_layer_types": ["dense", "sparse"] * 3},
+    "longcat_flash": {"zero_expert_num": 0, "expert_ffn_hidden_size": 24},
+    "dbrx": {
+        "attn_config": {"kv_n_heads": 2, "rope_theta": 1e4},
+        "ffn_config": {"moe_num_experts": 8, "moe_top_k": 3, "ffn_hidden_size": 24, "hidden_size": 64},
+    },
+    "t5": {"architectures": ["T5ForConditionalGeneration"]},
+    "mt5": {"architectures": ["MT5ForConditionalGeneration"]},
+    "umt5": {"architectures": ["UMT5ForConditionalGeneration"]},
     "lfm2": CONV,
     "lfm2_moe": CONV,
     "bamba": {"attn_layer_indices": [1, 3]},
@@ -78,7 +102,24 @@ def small(kind: str, *, meta: bool = False, **changed: Any) -> Any:
     config._attn_implementation = config._experts_implementation = "eager"
     torch.manual_seed(0)
     with torch.device("meta" if meta else "cpu"):
-        return AutoModelForCausalLM.from_config(config).eval()
+        if config.architectures:
+            return getattr(transformers, config.architectures[0])(config).eval()
+        if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
+            return AutoModelForCausalLM.from_config(config).eval()
+        model = _reader(type(config))(config).eval()
+        if not getattr(config, "tie_word_embeddings", False):
+            model.head = torch.nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        return model
+
+
+def _reader(config: type) -> Any:
+    """Returns the class that reads text in a model of several parts, by that of its config."""
+    module = import_module(config.__module__.replace("configuration_", "modeling_"))
+    return next(
+        kind
+        for name, kind in vars(module).items()
+        if getattr(kind, "config_class", None) is config and name.endswith("Model") and "PreTrained" not in name
+    )
 
 
 def n_weights(model: torch.nn.Module) -> int:

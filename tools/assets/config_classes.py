@@ -5,8 +5,10 @@
 
 import json
 from dataclasses import MISSING, fields
+from functools import cache
 from typing import Any
 
+from transformers import PreTrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from glassformer.anatomy import known_keys, tables
@@ -14,9 +16,15 @@ from tools.notebooks import ROOT
 
 PLACE = ROOT / "src" / "glassformer" / "anatomy" / "classes.json"
 
+SAID = {"num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers"}
+"""Keys of layers that only some files hold, whatever the class takes: those files say so."""
+
 
 def classes() -> dict[str, Any]:
-    """Returns the defaults and the aliases of each family, of those keys that its formulas name."""
+    """Returns the defaults and the aliases of each family, of those keys that its formulas name.
+
+    `files` are the model_types of files of several parts whose part for text is of this family if it does not say.
+    """
     return {name: _class(name) for name in tables()["families"] if name in CONFIG_MAPPING}
 
 
@@ -24,10 +32,28 @@ def _class(family: str) -> dict[str, Any]:
     kind, keys = CONFIG_MAPPING[family], known_keys(family)
     names = dict(kind.attribute_map)
     usual = {names.get(f.name, f.name): None if f.default is MISSING else f.default for f in fields(kind)}
-    return {
-        "defaults": {key: value for key, value in sorted(usual.items()) if key in keys and value is not None},
+    there = keys - SAID
+    found = {
+        "defaults": {key: value for key, value in sorted(usual.items()) if key in there and value is not None},
         "aliases": {alias: name for alias, name in names.items() if name in keys},
     }
+    return found | ({"files": _text_parts()[family]} if family in _text_parts() else {})
+
+
+@cache
+def _text_parts() -> dict[str, list[str]]:
+    """Returns the model_types of files of several parts by the family of their part for text."""
+    found: dict[str, list[str]] = {}
+    for name, kind in CONFIG_MAPPING.items():
+        if name in tables()["families"] or "text_config" not in kind.sub_configs:
+            continue
+        try:
+            text = kind(text_config={}).get_text_config()
+        except Exception:  # a class that does not take this: its files must say
+            continue
+        if isinstance(text, PreTrainedConfig) and text.model_type in tables()["families"]:
+            found.setdefault(text.model_type, []).append(name)
+    return found
 
 
 if __name__ == "__main__":

@@ -177,14 +177,15 @@ def report(file: Mapping[str, Any], positions: int) -> dict[str, Any]:
 def _counted(anatomy: Anatomy, positions: int) -> dict[str, Any]:
     table = words()
     kind_of = {i: k for k, kind in enumerate(anatomy.kinds) for i in kind.layers}
-    weights = [_by_part(anatomy.weights(active=active)) for active in (False, True)]
-    after = [anatomy.kept(positions + n) for n in (0, 1, AHEAD)]
-    cached = []
-    for word, now in after[0].items():
-        adds = [after[1][word][k] - now[k] for k in (0, 1)]
-        if any("compressed" in kind.parts for kind in anatomy.kinds if kind.word == word):
-            adds = [(after[2][word][k] - now[k]) / AHEAD for k in (0, 1)]
-        cached.append([word, list(now), adds])
+    weights, used = _by_part(anatomy.weights()), _by_part(anatomy.weights(active=True))
+    files = {group: anatomy.weights(groups=(group,)) for group in ("dropped", "buffers")}
+    now, following, later = (anatomy.kept(positions + n) for n in (0, 1, AHEAD))
+    cached: list[list[Any]] = []
+    for word, kept in now.items():
+        is_compressed = any("compressed" in kind.parts for kind in anatomy.kinds if kind.word == word)
+        ahead, after = (AHEAD, later) if is_compressed else (1, following)
+        adds = kept and [(n - m) / ahead for n, m in zip(after[word], kept, strict=True)]
+        cached.append([word, kept and list(kept), adds])
     return {
         "family": anatomy.family,
         "beside": list(anatomy.beside),
@@ -206,17 +207,18 @@ def _counted(anatomy: Anatomy, positions: int) -> dict[str, Any]:
             for scope in [anatomy.scope(kind)]
         ],
         "order": fold([kind_of[i] for i in sorted(kind_of)]),
-        "weights": [[table["titles"].get(part, part), n, weights[1][part]] for part, n in weights[0].items()],
-        "files": {
-            group: sum(anatomy.weights(groups=(group,)).values()) for group in ("dropped", "buffers")
-        },
+        "weights": weights
+        and [[table["titles"].get(part, part), n, used and used[part]] for part, n in weights.items()],
+        "files": {group: n if n is None else sum(n.values()) for group, n in files.items()},
         "cached": cached,
         "multiply_adds": anatomy.multiply_adds(positions),
         "lacking": [list(row) for row in lacking(anatomy)],
     }
 
 
-def _by_part(weights: Mapping[tuple[str, str], int]) -> dict[str, int]:
+def _by_part(weights: Mapping[tuple[str, str], int] | None) -> dict[str, int] | None:
+    if weights is None:
+        return None
     found: dict[str, int] = {}
     for (part, name), n in weights.items():
         if n:
@@ -272,22 +274,38 @@ def _numbers(one: dict[str, Any], positions: int) -> Iterator[tuple[str, ...]]:
     for kind in one["kinds"]:
         what = ", ".join(label for label, _ in kind["labels"])
         yield "Layers", f"{kind['word']}: {what}", f"{kind['layers']} of {n_layers}"
-    sums = [sum(n) for n in list(zip(*one["weights"], strict=True))[1:]]
-    for part, total, used in [*one["weights"], ["all", *sums]]:
-        yield "Weights, and those that a token uses", part, f"{total:,}" if used == total else f"{total:,} ({used:,})"
-    for group, what in (("dropped", "layers that predict further tokens"), ("buffers", "learned biases of the router")):
-        if n := one["files"][group]:
-            yield "Weights, and those that a token uses", f"{what}, not among all", f"{n:,}"
+    title = "Weights, and those that a token uses"
+    rows = one["weights"] or []
+    for part, total, used in [*rows, ["all", _sum(rows, 1), _sum(rows, 2)]]:
+        yield title, part, _number(total) if used == total else f"{_number(total)} ({_number(used)})", ""
+    for group, what in FILES.items():
+        if (n := one["files"][group]) != 0:
+            yield title, f"{what}, not among all", _number(n), ""
+    title = f"Bytes kept for one text of {positions:,} positions"
     for word, kept, adds in one["cached"]:
-        title = f"Bytes kept for one text of {positions:,} positions"
-        more = f"{_bytes(adds, 2):,} for the next position"
-        yield title, f"{word}, in bfloat16", f"{_bytes(kept, 2):,}", more
-        yield title, f"{word}, in 8 bits", f"{_bytes(kept, 1):,}", f"{_bytes(adds, 1):,} for the next position"
-    yield "Arithmetic", f"multiply-adds of the next token after {positions:,}", f"{one['multiply_adds']:,}"
+        for each, what in ((2, "bfloat16"), (1, "8 bits")):
+            more = f"{_number(_bytes(adds, each))} for the next position"
+            yield title, f"{word}, in {what}", _number(_bytes(kept, each)), more
+    yield "Arithmetic", f"multiply-adds of the next token after {positions:,}", _number(one["multiply_adds"]), ""
     for what, _ in one["lacking"]:
-        yield "What our code lacks", what, ""
+        yield "What our code lacks", what, "", ""
 
 
-def _bytes(kept: list[Any], each: int) -> int:
+FILES = {
+    "dropped": "layers that predict further tokens",
+    "buffers": "learned biases of the router",
+}
+"""Numbers that files hold beside the weights of the library."""
+
+
+def _sum(rows: list[list[Any]], i: int) -> int | None:
+    return None if not rows or rows[0][i] is None else sum(row[i] for row in rows)
+
+
+def _number(n: int | None) -> str:
+    return "not known here" if n is None else f"{n:,}"
+
+
+def _bytes(kept: list[Any] | None, each: int) -> int | None:
     """Returns the bytes of numbers of so many bytes each, and of states, which stay in float32."""
-    return round(each * kept[0] + 4 * kept[1])
+    return None if kept is None else round(each * kept[0] + 4 * kept[1])

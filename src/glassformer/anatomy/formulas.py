@@ -11,6 +11,9 @@ from glassformer import _checks as checks
 __all__ = ["Tree", "evaluate", "names_in", "parse"]
 __dir__ = __all__.copy
 
+Look = Callable[[str], Any]
+"""Gives the value of a name; it may have a method `key` that gives the file's key from which the value is."""
+
 Tree = list[Any]
 """A node: what it does, and what it does it with, as JSON has it."""
 
@@ -70,7 +73,7 @@ def _tree(node: ast.AST) -> Tree:
     raise ValueError(f"{ast.unparse(node)!r} cannot stand in a formula")
 
 
-def evaluate(tree: Tree, look: Callable[[str], Any]) -> Any:
+def evaluate(tree: Tree, look: Look) -> Any:
     """Returns the value of a formula, in which `look` gives the value of a name.
 
     Raises:
@@ -102,58 +105,59 @@ def evaluate(tree: Tree, look: Callable[[str], Any]) -> Any:
             whole = of(parts[0])
             return whole.get(parts[1]) if isinstance(whole, dict) else None
         case "at":
-            return _entry(parts[0], of(parts[0]), _number(parts[1], of(parts[1])))
+            return _entry(parts[0], of(parts[0]), _number(parts[1], of(parts[1]), look), look)
         case "call" if parts[0] == "len":
-            return len(_list(parts[1], of(parts[1])))
+            return len(_list(parts[1], of(parts[1]), look))
         case "call":
-            return _FUNCTIONS[parts[0]](*(_number(part, of(part)) for part in parts[1:]))
+            return _FUNCTIONS[parts[0]](*(_number(part, of(part), look) for part in parts[1:]))
         case "==":
             return of(parts[0]) == of(parts[1])
         case "!=":
             return of(parts[0]) != of(parts[1])
         case "in":
-            return of(parts[0]) in _list(parts[1], of(parts[1]))
+            return of(parts[0]) in _list(parts[1], of(parts[1]), look)
         case "not in":
-            return of(parts[0]) not in _list(parts[1], of(parts[1]))
+            return of(parts[0]) not in _list(parts[1], of(parts[1]), look)
     values = [of(part) for part in parts]
     if kind == "+" and all(isinstance(value, list) for value in values):
         return values[0] + values[1]
-    a, b = map(_number, parts, values)
+    a, b = (_number(part, value, look) for part, value in zip(parts, values, strict=True))
     if kind in ("//", "%") and b == 0:
-        raise ValueError(f"{spell(parts[1])} is 0, by which nothing can be divided")
+        raise ValueError(f"{spell(parts[1], b, look)} is 0, by which nothing can be divided")
     return _OF_NUMBERS[kind](a, b)
 
 
-def _number(tree: Tree, value: Any) -> Any:
+def _number(tree: Tree, value: Any, look: Look) -> Any:
     if isinstance(value, bool) and tree[0] == "name":
         return int(value)
     if not isinstance(value, int | float):
-        raise ValueError(_needs(tree, value, "a number"))
+        raise ValueError(_needs(tree, value, "a number", look))
     return value
 
 
-def _list(tree: Tree, value: Any) -> Any:
+def _list(tree: Tree, value: Any, look: Look) -> Any:
     if not isinstance(value, list | str):
-        raise ValueError(_needs(tree, value, "a list"))
+        raise ValueError(_needs(tree, value, "a list", look))
     return value
 
 
-def _entry(tree: Tree, value: Any, index: int) -> Any:
-    _list(tree, value)
+def _entry(tree: Tree, value: Any, index: int, look: Look) -> Any:
+    _list(tree, value, look)
     if not 0 <= index < len(value):
-        raise ValueError(f"{spell(tree)} has {len(value)} entries, but there must be one for layer {index}")
+        name = spell(tree, value, look)
+        raise ValueError(f"{name} has {len(value)} entries, but there must be one for layer {index}")
     return value[index]
 
 
-def _needs(tree: Tree, value: Any, what: str) -> str:
-    if value is None:
-        return f"{spell(tree)} is missing"
-    return f"{spell(tree)}={checks.shown(repr(value))} must be {what}"
+def _needs(tree: Tree, value: Any, what: str, look: Look) -> str:
+    name = spell(tree, value, look)
+    return f"{name} is missing" if value is None else f"{name}={checks.shown(repr(value))} must be {what}"
 
 
-def spell(tree: Tree) -> str:
-    """Returns what a message calls the value of a formula: its name, or the first name in it."""
-    return next(iter(names_in(tree)), "a number")
+def spell(tree: Tree, value: Any, look: Look) -> str:
+    """Returns what a message calls the value of a formula: the file's key, or the first name in it."""
+    name = next(iter(names_in(tree)), "a number")
+    return look.key(name, value) if tree[0] == "name" and hasattr(look, "key") else name
 
 
 def names_in(tree: Tree) -> list[str]:

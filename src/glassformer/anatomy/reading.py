@@ -25,8 +25,11 @@ MOST_LAYERS = 10_000
 
 WEIGHTS = ("matrices", "vectors")
 
-WRAPPED = ("text_config", "language_config", "llm_config")
-"""Keys under which a file of several parts has the part that reads and writes text."""
+TELL_APART = ("n_norms", "window", "rotates", "placement", "gate", "shares_kv", "keys_are_values")
+"""Names in which layers of one word with the same weights may differ."""
+
+WRAPPED = ("thinker_config", "text_config", "language_config", "llm_config")
+"""Keys under which a file of several parts has the part that reads and writes text; one may be within another."""
 
 
 @cache
@@ -83,12 +86,28 @@ class Scope:
             return self.known[name]
         return self.given[name] if name in self.given else self.absent.get(name)
 
-    def of(self, part: str, group: str) -> dict[str, int]:
+    def key(self, name: str, value: Any) -> str:
+        """Returns what the file calls a name that has this value: the key from which it is."""
+        keys = [key for key in self._keys(name) if self.given.get(key) == value]
+        return keys[0] if keys else name
+
+    def _keys(self, name: str, among: tuple[str, ...] = ()) -> list[str]:
+        inner = names_in(self.lines[name]) if name in self.lines and name not in among else [name]
+        return [key for one in inner for key in ([one] if one == name else self._keys(one, (*among, name)))]
+
+    def of(self, part: str, group: str) -> dict[str, int | None]:
         """Returns the numbers of a group of a part, such as its matrices."""
         return {name: evaluate(tree, self) for name, tree in tables()["parts"][part].get(group, {}).items()}
 
-    def number(self, part: str, name: str) -> int:
-        """Returns one number of a part, such as `kept`; 0 if it has none."""
+    def check(self, part: str) -> None:
+        """Checks that the sizes of a part are whole numbers, at least 1."""
+        for tree in tables()["parts"][part].get("sizes", ["list"])[1:]:
+            value = evaluate(tree, self)
+            if value is not None:
+                checks.whole(self.key(tree[1], value), value)
+
+    def number(self, part: str, name: str) -> int | None:
+        """Returns one number of a part, such as `kept`; 0 if it has none, and None if it is not known."""
         tree = tables()["parts"][part].get(name)
         return 0 if tree is None else evaluate(tree, self)
 
@@ -117,12 +136,15 @@ class Anatomy:
         given = self.given if kind is None else _of_layer(self.given, kind.layers[0])
         return Scope(self.family, given, **known, **({} if positions is None else {"positions": positions}))
 
-    def weights(self, *, active: bool = False, groups: Collection[str] = WEIGHTS) -> Counter[tuple[str, str]]:
+    def weights(
+        self, *, active: bool = False, groups: Collection[str] = WEIGHTS
+    ) -> Counter[tuple[str, str]] | None:
         """Returns the numbers of weights by (part, name): of all, or of those that one token uses.
 
         Of experts, a token uses those that the router chooses, and of a table of embeddings one row; a head that is
-        the same table counts as a whole. `groups` are "matrices", "vectors", and "buffers": learned numbers that files
-        hold, and that transformers does not count as weights.
+        the same table counts as a whole. `groups` are "matrices", "vectors"; "buffers": learned numbers that files
+        hold, and that transformers does not count as weights; and "dropped": what files hold and transformers leaves
+        out, such as layers that predict several tokens. None if one of the numbers is not known.
         """
         count: Counter[tuple[str, str]] = Counter()
         for kind in (None, *self.kinds):
@@ -132,30 +154,61 @@ class Anatomy:
                 used = scope.of(part, "active") if active else {}
                 for group in groups:
                     for name, n in scope.of(part, group).items():
-                        count[part, name] += times * used.get(name, n)
+                        if (n := used.get(name, n)) is None:
+                            return None
+                        count[part, name] += times * n
             if kind is not None and "vectors" in groups:
                 count["norms", "norms"] += times * scope("n_norms") * scope("gain") * scope("d_model")
+        if "dropped" in groups and (n := self._more_layers()) != 0:
+            if n is None:
+                return None
+            count["model", "more_layers"] += n
         return count
 
-    def kept(self, positions: int) -> dict[str, tuple[int, int]]:
-        """Returns for each kind how many numbers its layers keep for one text, and how many of them in float32."""
-        found = {}
+    def _more_layers(self) -> int | None:
+        """Returns the weights of layers that predict several tokens: each is like the last, with a matrix and norms."""
+        scope = self.scope()
+        if not (n := scope("n_more_layers")):
+            return 0
+        kind = next(kind for kind in self.kinds if scope("n_layers") - 1 in kind.layers)
+        alone = Anatomy(self.family, self.given, (Kind(kind.word, kind.parts, kind.layers[-1:]),))
+        layer = alone.weights(groups=(*WEIGHTS, "buffers"))
+        each = self.scope(kind)("more_layer")
+        if layer is None or each is None:
+            return None
+        return n * (each + sum(n for (part, _), n in layer.items() if part != "model"))
+
+    def kept(self, positions: int) -> dict[str, tuple[int, int] | None]:
+        """Returns for each kind how many numbers its layers keep for one text, and how many others in float32.
+
+        A kind of which that is not known has None.
+        """
+        found: dict[str, tuple[int, int] | None] = {}
         for kind in self.kinds:
             scope = self.scope(kind, positions)
-            kept, state = (sum(scope.number(part, name) for part in kind.parts) for name in ("kept", "state"))
-            found[kind.word] = tuple(
-                a + len(kind.layers) * b
-                for a, b in zip(found.get(kind.word, (0, 0)), (kept, state), strict=True)
-            )
+            before, times = found.get(kind.word, (0, 0)), len(kind.layers)
+            each = [[scope.number(part, name) for part in kind.parts] for name in ("kept", "state")]
+            if before is None or None in each[0] + each[1]:
+                found[kind.word] = None
+            else:
+                found[kind.word] = before[0] + times * sum(each[0]), before[1] + times * sum(each[1])
         return found
 
-    def multiply_adds(self, positions: int) -> int:
-        """Returns how many multiply-adds the next token takes after so many positions: matrices, and other products."""
-        found = sum(self.weights(active=True, groups=("matrices",)).values())
-        found -= self.scope().number("model", "looked_up")  # rows of tables, which multiply nothing
-        for kind in self.kinds:
+    def multiply_adds(self, positions: int) -> int | None:
+        """Returns how many multiply-adds the next token takes after so many positions: matrices, and other products.
+
+        None if that is not known, or if the model writes no text.
+        """
+        if (matrices := self.weights(active=True, groups=("matrices",))) is None:
+            return None
+        found = sum(matrices.values())
+        for kind in (None, *self.kinds):
             scope = self.scope(kind, positions)
-            found += len(kind.layers) * sum(scope.number(part, "products") for part in kind.parts)
+            for part in ("model",) if kind is None else kind.parts:
+                idle, products = (scope.number(part, name) for name in ("idle", "products"))
+                if idle is None or products is None:
+                    return None
+                found += (1 if kind is None else len(kind.layers)) * (products - idle)
         return found
 
 
@@ -168,12 +221,13 @@ def read(file: Mapping[str, Any]) -> Anatomy:
     """
     given, beside = file, ()
     for key in WRAPPED:
-        if isinstance(file.get(key), Mapping):
-            given = {name: file[name] for name in ("tie_word_embeddings",) if name in file} | dict(file[key])
-            beside = tuple(name for name in file if name.endswith("_config") and name != key)
+        if isinstance(given.get(key), Mapping):
+            beside += tuple(name for name in given if name.endswith("_config") and name != key)
+            whole = {name: given[name] for name in ("tie_word_embeddings", "model_type") if name in given}
+            given = whole | dict(given[key])
     family = given.get("model_type")
-    if not isinstance(family, str) or family not in classes():
-        raise ValueError(f"model_type={family!r} is not known here")
+    if not isinstance(family, str) or (family := _family(family)) is None:
+        raise ValueError(f"model_type={given.get('model_type')!r} is not known here")
     aliases = classes()[family]["aliases"]
     given = {
         aliases.get(key, key) if aliases.get(key) not in given else key: value for key, value in given.items()
@@ -190,12 +244,22 @@ def read(file: Mapping[str, Any]) -> Anatomy:
                 f"layer {i} is of the kind {scope('layer_type')!r}, but {family} has {', '.join(scope('words'))}"
             )
         parts = tuple(scope("parts"))
-        values = tuple(
-            tuple(scope.of(part, group).values()) for part in parts for group in ("matrices", "vectors")
+        for part in ("model", *parts):
+            scope.check(part)
+        values = (
+            *(repr(scope(name)) for name in TELL_APART),
+            *(tuple(scope.of(part, group).values()) for part in parts for group in WEIGHTS),
         )
         word = str(scope("layer_type"))
         kinds.setdefault((word, parts, values), (word, parts, []))[2].append(i)
     return Anatomy(family, given, tuple(Kind(w, p, tuple(layers)) for w, p, layers in kinds.values()), beside)
+
+
+def _family(model_type: str) -> str | None:
+    """Returns the family of a file: its model_type, or that of the text part of such a file."""
+    if model_type in classes():
+        return model_type
+    return next((name for name, one in classes().items() if model_type in one.get("files", [])), None)
 
 
 def _of_layer(given: Mapping[str, Any], i: int) -> Mapping[str, Any]:

@@ -71,8 +71,8 @@ def generation_work(config: ModelConfig, n_prompt: int, n_new: int, *, cache: bo
 class Keeps(Protocol):
     """What `anatomy.read` returns of a config.json, whether or not our code runs the model."""
 
-    def kept(self, positions: int) -> Mapping[str, tuple[int, int]]:
-        """Returns for each kind of layer how many numbers are kept, and how many more in float32."""
+    def kept(self, positions: int) -> Mapping[str, tuple[int, int] | None]:
+        """Returns for each kind of layer how many numbers are kept, and how many more in float32, if it is known."""
         ...
 
 
@@ -84,7 +84,8 @@ def cache_bytes(model: ModelConfig | Keeps, n_positions: int, *, bytes_per_numbe
     Derived in chapter 11.
 
     Raises:
-        ValueError: the configuration is not that of a decoder or has no head, or a number is below 1.
+        ValueError: the configuration is not that of a decoder or has no head, a number is below 1, or it is not known
+            what a kind of layer keeps.
     """
     checks.whole("n_positions", n_positions)
     checks.whole("bytes_per_number", bytes_per_number)
@@ -92,7 +93,12 @@ def cache_bytes(model: ModelConfig | Keeps, n_positions: int, *, bytes_per_numbe
         _check_decoder(model)
         layers = model.layers(model.n_layers).values()
         return bytes_per_number * sum(n * layer.attention.cached(n_positions) for layer, n in layers)
-    return sum(bytes_per_number * numbers + 4 * state for numbers, state in model.kept(n_positions).values())
+    found = 0
+    for word, kept in model.kept(n_positions).items():
+        if kept is None:
+            raise ValueError(f"it is not known what layers of the kind {word} keep")
+        found += bytes_per_number * kept[0] + 4 * kept[1]
+    return found
 
 
 @dataclass

@@ -3,7 +3,9 @@
 
 const MOST_LAYERS = 10_000; // as in reading.py
 
-const WRAPPED = ["text_config", "language_config", "llm_config"]; // as in reading.py
+const WRAPPED = ["thinker_config", "text_config", "language_config", "llm_config"]; // as in reading.py
+
+const TELL_APART = ["n_norms", "window", "rotates", "placement", "gate", "shares_kv", "keys_are_values"]; // as in reading.py
 
 class Unread extends Error {}
 
@@ -33,15 +35,18 @@ function namesIn([kind, ...parts]) {
   return kind === "is" ? [] : parts.filter(Array.isArray).flatMap(namesIn);
 }
 
-const spell = (tree) => namesIn(tree)[0] ?? "a number";
+// What a message calls the value of a formula: the file's key, or the first name in it.
+const spell = (tree, value, look) => (tree[0] === "name" && look.key ? look.key(tree[1], value) : (namesIn(tree)[0] ?? "a number"));
 
-const needs = (tree, value, what) => {
-  throw new Unread(value === null ? `${spell(tree)} is missing` : `${spell(tree)}=${JSON.stringify(value)} must be ${what}`);
+const needs = (tree, value, what, look) => {
+  const name = spell(tree, value, look);
+  throw new Unread(value === null ? `${name} is missing` : `${name}=${JSON.stringify(value)} must be ${what}`);
 };
 
-const number = (tree, value) => (typeof value === "number" ? value : typeof value === "boolean" && tree[0] === "name" ? Number(value) : needs(tree, value, "a number"));
+const number = (tree, value, look) =>
+  typeof value === "number" ? value : typeof value === "boolean" && tree[0] === "name" ? Number(value) : needs(tree, value, "a number", look);
 
-const list = (tree, value) => (Array.isArray(value) || typeof value === "string" ? value : needs(tree, value, "a list"));
+const list = (tree, value, look) => (Array.isArray(value) || typeof value === "string" ? value : needs(tree, value, "a list", look));
 
 // The value of a formula, in which `look` gives the value of a name.
 function evaluate(tree, look) {
@@ -69,26 +74,26 @@ function evaluate(tree, look) {
       return isObject(whole) && Object.hasOwn(whole, b) ? whole[b] : null;
     }
     case "at": {
-      const [whole, index] = [list(a, of(a)), number(b, of(b))];
-      if (index < 0 || index >= whole.length) throw new Unread(`${spell(a)} has ${whole.length} entries, but there must be one for layer ${index}`);
+      const [whole, index] = [list(a, of(a), look), number(b, of(b), look)];
+      if (index < 0 || index >= whole.length) throw new Unread(`${spell(a, whole, look)} has ${whole.length} entries, but there must be one for layer ${index}`);
       return whole[index];
     }
     case "call":
-      if (a === "len") return list(b, of(b)).length;
-      return FUNCTIONS[a](...parts.slice(1).map((part) => number(part, of(part))));
+      if (a === "len") return list(b, of(b), look).length;
+      return FUNCTIONS[a](...parts.slice(1).map((part) => number(part, of(part), look)));
     case "==":
       return of(a) === of(b);
     case "!=":
       return of(a) !== of(b);
     case "in":
-      return list(b, of(b)).includes(of(a));
+      return list(b, of(b), look).includes(of(a));
     case "not in":
-      return !list(b, of(b)).includes(of(a));
+      return !list(b, of(b), look).includes(of(a));
   }
   const values = parts.map(of);
   if (kind === "+" && values.every(Array.isArray)) return values.flat();
-  const [left, right] = parts.map((part, i) => number(part, values[i]));
-  if (["//", "%"].includes(kind) && right === 0) throw new Unread(`${spell(b)} is 0, by which nothing can be divided`);
+  const [left, right] = parts.map((part, i) => number(part, values[i], look));
+  if (["//", "%"].includes(kind) && right === 0) throw new Unread(`${spell(b, right, look)} is 0, by which nothing can be divided`);
   return OF_NUMBERS[kind](left, right);
 }
 
@@ -100,6 +105,13 @@ export function resolved(families) {
 }
 
 // --- reading --------------------------------------------------------------------------------------------------------
+
+function whole(name, value) {
+  if (!Number.isInteger(value)) throw new Unread(`${name}=${JSON.stringify(value)} must be a whole number`);
+  if (value < 1) throw new Unread(`${name}=${value} must be at least 1`);
+}
+
+const familyOf = ({ classes }, type) => (Object.hasOwn(classes, type) ? type : Object.keys(classes).find((name) => classes[name].files?.includes(type)));
 
 // The values of names for a model or one of its layers: a function, and the numbers of parts.
 function scopeOf({ parts, families, classes }, family, given, known) {
@@ -114,9 +126,18 @@ function scopeOf({ parts, families, classes }, family, given, known) {
     }
     return Object.hasOwn(given, name) ? given[name] : (absent[name] ?? null);
   };
+  const keys = (name, among = []) =>
+    (Object.hasOwn(lines, name) && !among.includes(name) ? namesIn(lines[name]) : [name]).flatMap((one) => (one === name ? [one] : keys(one, [...among, name])));
+  look.key = (name, value) => keys(name).find((key) => (given[key] ?? null) === value) ?? name;
   const of = (part, group) => Object.fromEntries(Object.entries(parts[part][group] ?? {}).map(([name, tree]) => [name, evaluate(tree, look)]));
   const one = (part, name) => (parts[part][name] ? evaluate(parts[part][name], look) : 0);
-  return { look, of, one };
+  const check = (part) => {
+    for (const tree of (parts[part].sizes ?? []).slice(1)) {
+      const value = evaluate(tree, look);
+      if (value !== null) whole(look.key(tree[1], value), value);
+    }
+  };
+  return { look, of, one, check };
 }
 
 function ofLayer(given, i) {
@@ -130,25 +151,30 @@ function ofLayer(given, i) {
 // The anatomy of the model that a file describes: { family, beside, kinds, weights, kept, multiplyAdds }. It throws an error
 // whose message says what is missing.
 function read(file, tables) {
-  const wrapper = WRAPPED.find((key) => isObject(file[key]));
   let given = file;
-  if (wrapper) given = { ...(Object.hasOwn(file, "tie_word_embeddings") && { tie_word_embeddings: file.tie_word_embeddings }), ...file[wrapper] };
-  const beside = wrapper ? Object.keys(file).filter((name) => name.endsWith("_config") && name !== wrapper) : [];
-  const family = given.model_type;
-  if (typeof family !== "string" || !Object.hasOwn(tables.classes, family)) throw new Unread(`model_type=${JSON.stringify(family ?? null)} is not known here`);
+  const beside = [];
+  for (const key of WRAPPED) {
+    if (!isObject(given[key])) continue;
+    beside.push(...Object.keys(given).filter((name) => name.endsWith("_config") && name !== key));
+    const kept = ["tie_word_embeddings", "model_type"].filter((name) => Object.hasOwn(given, name));
+    given = { ...Object.fromEntries(kept.map((name) => [name, given[name]])), ...given[key] };
+  }
+  const family = typeof given.model_type === "string" ? familyOf(tables, given.model_type) : undefined;
+  if (family === undefined) throw new Unread(`model_type=${JSON.stringify(given.model_type ?? null)} is not known here`);
   const { aliases } = tables.classes[family];
   const usual = (key) => (Object.hasOwn(aliases, key) && !Object.hasOwn(given, aliases[key]) ? aliases[key] : key);
   given = Object.fromEntries(Object.entries(given).map(([key, value]) => [usual(key), value]));
   const nLayers = scopeOf(tables, family, given, {}).look("n_layers");
-  if (!Number.isInteger(nLayers) || nLayers < 1) throw new Unread(`the number of layers=${JSON.stringify(nLayers)} must be a whole number, at least 1`);
+  whole("the number of layers", nLayers);
   if (nLayers > MOST_LAYERS) throw new Unread(`the number of layers=${nLayers} must be at most ${MOST_LAYERS.toLocaleString("en")}`);
   const found = new Map();
   for (let i = 0; i < nLayers; i += 1) {
-    const { look, of } = scopeOf(tables, family, ofLayer(given, i), { i });
+    const { look, of, check } = scopeOf(tables, family, ofLayer(given, i), { i });
     const word = look("layer_type");
     if (!look("words").includes(word)) throw new Unread(`layer ${i} is of the kind ${JSON.stringify(word)}, but ${family} has ${look("words").join(", ")}`);
     const parts = look("parts");
-    const key = JSON.stringify([word, parts, parts.map((part) => [of(part, "matrices"), of(part, "vectors")])]);
+    ["model", ...parts].forEach(check);
+    const key = JSON.stringify([word, parts, TELL_APART.map(look), parts.map((part) => [of(part, "matrices"), of(part, "vectors")])]);
     if (!found.has(key)) found.set(key, { word, parts, layers: [] });
     found.get(key).layers.push(i);
   }
@@ -157,33 +183,45 @@ function read(file, tables) {
 
 function anatomy(tables, family, given, kinds, beside) {
   const scope = (kind, known = {}) => (kind ? scopeOf(tables, family, ofLayer(given, kind.layers[0]), { i: kind.layers[0], ...known }) : scopeOf(tables, family, given, known));
+  // null, here and below, if one of the numbers is not known
   const weights = ({ active = false, groups = ["matrices", "vectors"] } = {}) => {
     const count = {};
-    const add = (part, name, n) => (count[`${part} ${name}`] = (count[`${part} ${name}`] ?? 0) + n);
+    const add = (part, name, n) => (count[`${part} ${name}`] = n === null ? NaN : (count[`${part} ${name}`] ?? 0) + n);
     for (const kind of [null, ...kinds]) {
       const { look, of } = scope(kind);
       const times = kind ? kind.layers.length : 1;
       for (const part of kind ? kind.parts : ["model"]) {
         const used = active ? of(part, "active") : {};
-        for (const group of groups) for (const [name, n] of Object.entries(of(part, group))) add(part, name, times * (used[name] ?? n));
+        for (const group of groups) {
+          for (const [name, n] of Object.entries(of(part, group))) {
+            const found = Object.hasOwn(used, name) ? used[name] : n;
+            add(part, name, found === null ? null : times * found);
+          }
+        }
       }
       if (kind && groups.includes("vectors")) add("norms", "norms", times * look("n_norms") * look("gain") * look("d_model"));
     }
-    return count;
+    return Object.values(count).some(Number.isNaN) ? null : count;
   };
+  const sum = (numbers) => numbers.reduce((all, n) => (all === null || n === null ? null : all + n), 0);
   const kept = (positions) => {
     const count = {};
     for (const kind of kinds) {
       const { one } = scope(kind, { positions });
-      const each = ["kept", "state"].map((name) => kind.parts.reduce((sum, part) => sum + one(part, name), 0));
-      count[kind.word] = each.map((n, k) => (count[kind.word]?.[k] ?? 0) + kind.layers.length * n);
+      const each = ["kept", "state"].map((name) => sum(kind.parts.map((part) => one(part, name))));
+      const before = Object.hasOwn(count, kind.word) ? count[kind.word] : [0, 0];
+      count[kind.word] = before === null || each.includes(null) ? null : each.map((n, k) => before[k] + kind.layers.length * n);
     }
     return count;
   };
   const multiplyAdds = (positions) => {
-    const matrices = Object.values(weights({ active: true, groups: ["matrices"] })).reduce((sum, n) => sum + n, 0);
-    const products = kinds.map((kind) => kind.layers.length * kind.parts.reduce((sum, part) => sum + scope(kind, { positions }).one(part, "products"), 0));
-    return matrices - scope().one("model", "looked_up") + products.reduce((sum, n) => sum + n, 0);
+    const matrices = weights({ active: true, groups: ["matrices"] });
+    const products = [null, ...kinds].map((kind) => {
+      const { one } = scope(kind, { positions });
+      const each = (kind ? kind.parts : ["model"]).flatMap((part) => [one(part, "products"), one(part, "idle")]);
+      return each.includes(null) ? null : (kind ? kind.layers.length : 1) * each.reduce((all, n, k) => all + (k % 2 ? -n : n), 0);
+    });
+    return sum([matrices && sum(Object.values(matrices)), ...products]);
   };
   return { family, beside, kinds, scope, weights, kept, multiplyAdds };
 }
@@ -270,6 +308,7 @@ function keysOf(file, words) {
 }
 
 const byPart = (weights) => {
+  if (weights === null) return null;
   const found = {};
   for (const [name, n] of Object.entries(weights)) {
     const [part, own] = name.split(" ");
@@ -294,7 +333,8 @@ function numbersOf({ family, beside, kinds, scope, weights, kept, multiplyAdds }
   const filled = (pieces, look) => pieces.map((piece, i) => (i % 2 ? shown(evaluate(piece, look)) : piece)).join("");
   const holds = (rows, look) => rows.filter((row) => truthy(evaluate(row.if, look)));
   const used = byPart(weights({ active: true }));
-  const sum = (numbers) => Object.values(numbers).reduce((a, b) => a + b, 0);
+  const all = byPart(weights());
+  const sum = (numbers) => numbers && Object.values(numbers).reduce((a, b) => a + b, 0);
   const [now, next, later] = [0, 1, AHEAD].map((n) => kept(positions + n));
   const isCompressed = (word) => kinds.some((kind) => kind.word === word && kind.parts.includes("compressed"));
   const adds = (word, k) => (isCompressed(word) ? (later[word][k] - now[word][k]) / AHEAD : next[word][k] - now[word][k]);
@@ -310,9 +350,9 @@ function numbersOf({ family, beside, kinds, scope, weights, kept, multiplyAdds }
       boxes: holds(words.boxes, scopes[k]).map(({ title, line, role, new: isNew, chapter }) => ({ role, new: isNew, chapter, title: filled(title, scopes[k]), line: filled(line, scopes[k]) })),
     })),
     order: fold(order),
-    weights: Object.entries(byPart(weights())).map(([part, n]) => [words.titles[part] ?? part, n, used[part]]),
+    weights: all && Object.entries(all).map(([part, n]) => [words.titles[part] ?? part, n, used && used[part]]),
     files: Object.fromEntries(["dropped", "buffers"].map((group) => [group, sum(weights({ groups: [group] }))])),
-    cached: Object.entries(now).map(([word, numbers]) => [word, numbers, [0, 1].map((k) => adds(word, k))]),
+    cached: Object.entries(now).map(([word, numbers]) => [word, numbers, numbers && [0, 1].map((k) => adds(word, k))]),
     multiply_adds: multiplyAdds(positions),
     lacking: words.lacking.filter((row) => scopes.some((look) => truthy(evaluate(row.if, look)))).map(({ what, chapter }) => [what, chapter]),
   };

@@ -24,36 +24,42 @@ export function read(text, { ours, anatomy, longest }, positions) {
   return { report: seen, verdict: "Our code runs it, in NumPy and in PyTorch.", note: "", lacks: [] };
 }
 
-const total = (weights, i) => weights.reduce((sum, row) => sum + row[i], 0);
-const bytes = ([numbers, state], each) => Math.round(each * numbers + 4 * state);
+// Numbers that are not known are null.
+const sum = (numbers) => (numbers.includes(null) ? null : numbers.reduce((a, b) => a + b, 0));
+const total = (weights, i) => weights && sum(weights.map((row) => row[i]));
+const bytes = (kept, each) => kept && Math.round(each * kept[0] + 4 * kept[1]);
+const number = (n) => (n === null ? "not known here" : grouped(n));
 const labelsOf = ({ labels }) => labels.map(([label]) => label).join(", ");
 const kindName = ({ word, labels }) => (labels.length ? `${word.replaceAll("_", " ")} (${labelsOf({ labels })})` : word);
 
-// The rows of numbers, [what, [numbers]], under their headings, of the weights and of the cache.
+const FILES = { dropped: "layers that predict further tokens, not among all", buffers: "learned biases of the router, not among all" };
+
+// The rows of numbers, [what, [numbers]], of the weights and of the cache.
 const weightRows = ({ weights, files }) => [
-  ...weights.map(([part, n, used]) => [part, [grouped(n), grouped(used)]]),
-  ["all", [grouped(total(weights, 1)), grouped(total(weights, 2))]],
-  ...[["dropped", "layers that predict further tokens, not among all"], ["buffers", "learned biases of the router, not among all"]].filter(([group]) => files[group]).map(([group, what]) => [what, [grouped(files[group]), ""]]),
+  ...(weights ?? []).map(([part, n, used]) => [part, [number(n), number(used)]]),
+  ["all", [number(total(weights, 1)), number(total(weights, 2))]],
+  ...Object.entries(FILES).filter(([group]) => files[group] !== 0).map(([group, what]) => [what, [number(files[group]), ""]]),
 ];
 
+const allKept = (cached, i, each) => sum(cached.map((row) => bytes(row[i], each)));
+
 const cacheRows = ({ cached }) => {
-  const sum = (i) => cached.reduce(([a, b], row) => [a + row[i][0], b + row[i][1]], [0, 0]);
-  const rows = cached.length > 1 ? [...cached, ["all", sum(1), sum(2)]] : cached;
-  return rows.map(([word, kept, adds]) => {
-    const more = bytes(adds, 2);
-    return [word.replaceAll("_", " "), [grouped(bytes(kept, 2)), grouped(bytes(kept, 1)), more ? grouped(more) : "nothing: it no longer grows"]];
-  });
+  const rows = cached.map(([word, kept, adds]) => [word.replaceAll("_", " "), bytes(kept, 2), bytes(kept, 1), bytes(adds, 2)]);
+  const all = cached.length > 1 ? [["all", allKept(cached, 1, 2), allKept(cached, 1, 1), allKept(cached, 2, 2)]] : [];
+  return [...rows, ...all].map(([what, now, small, more]) => [what, [number(now), number(small), more === 0 ? "nothing" : number(more)]]);
 };
 
 // One model in a sentence.
 export function summary(name, { kinds, weights, cached, trouble }, positions) {
   if (trouble) return `${name}: nothing is counted, because ${trouble}.`;
-  const n = kinds.reduce((sum, { layers }) => sum + layers, 0);
+  const n = sum(kinds.map(({ layers }) => layers));
   const which = kinds.length === 1 ? `${plural(n, "layer")} of one kind, ${kindName(kinds[0])}` : `${plural(n, "layer")}: ${kinds.map((kind) => `${grouped(kind.layers)} × ${kindName(kind)}`).join(", ")}`;
-  const [all, used] = [total(weights, 1), total(weights, 2)];
-  const sums = [1, 2].map((i) => cached.reduce((sum, row) => sum + bytes(row[i], 2), 0));
-  const keeps = sums[0] ? `After ${grouped(positions)} positions, its cache takes ${inBytes(sums[0])} in bfloat16, and the next position ${sums[1] ? `adds ${plural(sums[1], "byte")}` : "adds nothing"}.` : "It keeps nothing from one token to the next.";
-  return `${name} has ${which}. Of its ${much(all)} parameters, a token uses ${used === all ? "all" : much(used)}. ${keeps}`;
+  const [all, used, kept, adds] = [total(weights, 1), total(weights, 2), allKept(cached, 1, 2), allKept(cached, 2, 2)];
+  const uses = used === null ? "" : `, a token uses ${used === all ? "all" : much(used)}`;
+  const counts = all === null ? "How many parameters it has is not known here." : `Of its ${much(all)} parameters${uses}.`;
+  const more = adds === 0 ? "adds nothing" : `adds ${plural(adds, "byte")}`;
+  const keeps = kept === null ? "What its cache takes is not known here." : kept === 0 ? "It keeps nothing from one token to the next." : `After ${grouped(positions)} positions, its cache takes ${inBytes(kept)} in bfloat16, and the next position ${more}.`;
+  return `${name} has ${which}. ${counts} ${keeps}`;
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
@@ -167,7 +173,7 @@ function render({ model, el }) {
       one.trouble
         ? []
         : [
-            heading(`${plural(one.kinds.reduce((sum, { layers: n }) => sum + n, 0), "layer")}, from the first to the last`),
+            heading(`${plural(sum(one.kinds.map((kind) => kind.layers)), "layer")}, from the first to the last`),
             drawnLayers(one, name, chosen),
             h("div", { class: "gf-kinds", role: "group", "aria-label": "Kinds of layers" }, one.kinds.map((kind, k) => {
               const pressed = button(`${grouped(kind.layers)} × ${kindName(kind)}`, () => setAll(model, { kind: k }));
@@ -186,7 +192,7 @@ function render({ model, el }) {
         : [
             table("Parameters; of a table of embeddings, a token uses one row, unless the table is also the head", ["", "all", "used by a token"], weightRows(one)),
             table(`Bytes kept for one text after ${grouped(positions)} positions; a state stays in float32`, ["", "in bfloat16", "in 8 bits", "the next position adds"], cacheRows(one)),
-            h("p", { class: "gf-listed" }, `The next token takes ${grouped(one.multiply_adds)} multiplications and as many additions.`),
+            h("p", { class: "gf-listed" }, one.multiply_adds === null ? "How many operations the next token takes is not known here." : `The next token takes ${grouped(one.multiply_adds)} multiplications and as many additions.`),
           ]),
       entry && published(entry),
     ]);
@@ -214,7 +220,7 @@ function render({ model, el }) {
       const rows = [...new Set(found.flatMap((one) => [...one.keys()]))].map((what) => [what, found.map((one) => one.get(what) || "–")]);
       return rows.filter(([, [a, b]]) => a !== b).sort(([a], [b]) => (a === "all") - (b === "all"));
     };
-    const arithmetic = ({ multiply_adds: n }) => [["multiplications for the next token", [grouped(n)]]];
+    const arithmetic = ({ multiply_adds: n }) => [["multiplications for the next token", [number(n)]]];
     hold(numbers, ["two", JSON.stringify(counted.map(({ weights, files, cached, multiply_adds: n }) => [weights, files, cached, n]))], () =>
       counted.length < 2
         ? []
