@@ -43,7 +43,30 @@ OWN: dict[str, dict[str, Any]] = {
     "nemotron": {"head_dim": 16, "num_key_value_heads": 2},
     "hunyuan_vl_text": {"head_dim": 16},
     "muse_spark_text": {"moe_hidden_size": 32},
-    "minimax_m3_vl_text": {"layer_types": ["full_attention", "minimax_m3_sparse"] * 3, "mlp_layer_types": ["dense", "sparse"] * 3},
+    "gemma3n_text": {
+        "layer_types": ["sliding_attention", "full_attention"] * 3,
+        "intermediate_size": [48, 48, 48, 48, 80, 80],
+        "activation_sparsity_pattern": [0.0] * 6,
+        "num_kv_shared_layers": 2,
+    },
+    "mistral_large4_text": {
+        "num_key_value_heads": 4,
+        "kv_source_layers": [0, 1, 1, 3, 3, 5],
+        "mlp_layer_types": ["dense", "sparse"] * 3,
+        "indexer_types": ["full", "full", "shared"] * 2,
+    },
+    "glm5_next_text": {
+        "num_key_value_heads": 4,
+        "qk_rope_head_dim": 0,
+        "layer_types": ["linear_attention", "indexed_attention"] * 3,
+        "mlp_layer_types": ["dense", "sparse"] * 3,
+        "indexer_types": ["full", "full", "full", "shared", "full", "shared"],
+    },
+    "dots3_note_text": {
+        "num_key_value_heads": 4,
+        "layer_types": ["sliding_attention", "indexed_attention"] * 3,
+        "mlp_layer_types": ["dense", "sparse"] * 3,
+    },
     "longcat_flash": {"zero_expert_num": 0, "expert_ffn_hidden_size": 24},
     "dbrx": {
         "attn_config": {"kv_n_heads": 2, "rope_theta": 1e4},
