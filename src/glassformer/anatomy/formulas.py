@@ -3,6 +3,7 @@
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +36,8 @@ def parse(text: str) -> Tree:
     """Returns the tree of a formula.
 
     It has numbers, texts in quotes, None, True and False; names; + - * // % ** and comparisons; `in`; and, or, not;
-    `a if b else c`; `a[i]`, `a.key`, len(a), min, max and ceil. What is not there is None.
+    `a if b else c`; `a[i]`, `a.key`, len(a), min, max, ceil and numbers(a): a list, also if it is written as "3,4,5". What
+    is not there is None.
 
     Raises:
         ValueError: it is no such formula.
@@ -68,7 +70,7 @@ def _tree(node: ast.AST) -> Tree:
             return [_OPERATORS[type(op)], _tree(left), _tree(right)]
         case ast.BoolOp(op=op, values=values):
             return [_OPERATORS[type(op)], *map(_tree, values)]
-        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in (*_FUNCTIONS, "len"):
+        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in (*_FUNCTIONS, "len", "numbers"):
             return ["call", name, *map(_tree, given)]
     raise ValueError(f"{ast.unparse(node)!r} cannot stand in a formula")
 
@@ -108,16 +110,17 @@ def evaluate(tree: Tree, look: Look) -> Any:
             return _entry(parts[0], of(parts[0]), _number(parts[1], of(parts[1]), look), look)
         case "call" if parts[0] == "len":
             return len(_list(parts[1], of(parts[1]), look))
+        case "call" if parts[0] == "numbers":
+            listed = _list(parts[1], of(parts[1]), look)
+            return [int(n) for n in re.findall(r"\d+", listed)] if isinstance(listed, str) else listed
         case "call":
             return _FUNCTIONS[parts[0]](*(_number(part, of(part), look) for part in parts[1:]))
         case "==":
             return of(parts[0]) == of(parts[1])
         case "!=":
             return of(parts[0]) != of(parts[1])
-        case "in":
-            return of(parts[0]) in _list(parts[1], of(parts[1]), look)
-        case "not in":
-            return of(parts[0]) not in _list(parts[1], of(parts[1]), look)
+        case "in" | "not in":
+            return (of(parts[0]) in list(_list(parts[1], of(parts[1]), look))) == (kind == "in")
     values = [of(part) for part in parts]
     if kind == "+" and all(isinstance(value, list) for value in values):
         return values[0] + values[1]

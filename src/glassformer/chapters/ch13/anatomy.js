@@ -80,15 +80,18 @@ function evaluate(tree, look) {
     }
     case "call":
       if (a === "len") return list(b, of(b), look).length;
+      if (a === "numbers") {
+        const listed = list(b, of(b), look);
+        return typeof listed === "string" ? (listed.match(/\d+/g) ?? []).map(Number) : listed;
+      }
       return FUNCTIONS[a](...parts.slice(1).map((part) => number(part, of(part), look)));
     case "==":
       return of(a) === of(b);
     case "!=":
       return of(a) !== of(b);
     case "in":
-      return list(b, of(b), look).includes(of(a));
     case "not in":
-      return !list(b, of(b), look).includes(of(a));
+      return [...list(b, of(b), look)].includes(of(a)) === (kind === "in");
   }
   const values = parts.map(of);
   if (kind === "+" && values.every(Array.isArray)) return values.flat();
