@@ -1,4 +1,4 @@
-"""Judges "Total and active" (chapter 13): how many parameters one token uses, from a config.json."""
+"""Judges "What one token uses" (chapter 13): how many parameters one token uses, from a config.json."""
 
 from collections.abc import Mapping
 from typing import Any
