@@ -73,8 +73,6 @@ def lacking(anatomy: Anatomy) -> list[tuple[str, str]]:
 def _entries(file: Mapping[str, Any], inside: set[str]) -> Iterator[tuple[str, str, Any]]:
     """Yields (key, name, value): the key of an entry within an object as a.b.c, whose name is a.c."""
     for key, value in file.items():
-        if key in WRAPPED and isinstance(value, Mapping):
-            continue
         yield key, key, value
         if key in inside and isinstance(value, Mapping):
             for inner, one in value.items():
@@ -99,7 +97,8 @@ def keys_of(file: Mapping[str, Any]) -> dict[str, list[Any]]:
     for key, name, value in _entries(file, inside):
         row = _sentence(name, value, table)
         if row is not None:
-            found["said"].setdefault((key, _short(value)), row)
+            opened = isinstance(value, Mapping) and (key in inside or key.endswith("_config"))
+            found["said"].setdefault((key, "{…}" if opened else _short(value)), row)
         else:
             where = "programs" if name in table["programs"] else "unset" if value is None else "unknown"
             found[where].setdefault(key)

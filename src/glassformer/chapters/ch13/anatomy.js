@@ -278,7 +278,6 @@ const short = (value) => {
 // [key, name, value] of each entry: that of an entry within an object as a.b.c, whose name is a.c.
 function* entries(file, inside) {
   for (const [key, value] of Object.entries(file)) {
-    if (WRAPPED.includes(key) && isObject(value)) continue;
     yield [key, key, value];
     if (!inside.has(key) || !isObject(value)) continue;
     for (const [inner, one] of Object.entries(value)) {
@@ -303,8 +302,9 @@ function keysOf(file, words) {
   const [said, others] = [new Map(), { programs: new Set(), unset: new Set(), unknown: new Set() }];
   for (const [key, name, value] of entries(file, inside)) {
     const row = sentenceOf(name, value, words);
-    const id = JSON.stringify([key, short(value)]);
-    if (row && !said.has(id)) said.set(id, [key, short(value), ...row]);
+    const written = isObject(value) && (inside.has(key) || key.endsWith("_config")) ? "{…}" : short(value);
+    const id = JSON.stringify([key, written]);
+    if (row && !said.has(id)) said.set(id, [key, written, ...row]);
     else if (!row) others[words.programs.includes(name) ? "programs" : value === null ? "unset" : "unknown"].add(key);
   }
   return { said: [...said.values()], ...Object.fromEntries(Object.entries(others).map(([where, names]) => [where, [...names]])) };
