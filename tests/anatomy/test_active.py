@@ -8,12 +8,11 @@ from glassformer.anatomy import read
 from .small import n_weights, small
 
 FAMILIES = (
-    "llama mixtral qwen2_moe qwen3_moe qwen3_next gpt_oss deepseek_v3 glm4_moe llama4_text lfm2_moe granitemoehybrid "
+    "llama mixtral qwen2_moe qwen3_moe qwen3_next gpt_oss glm4_moe llama4_text lfm2_moe granitemoehybrid "
     "nemotron_h minimax_m2 ernie4_5_moe gemma4_text"
 )
 CHANGES = {
-    "deepseek_v3": {"head_dim": 8},
-    "gemma4_text": {"enable_moe_block": True, "top_k_experts": 3, "moe_intermediate_size": 24},
+    "gemma4_text": {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 3, "moe_intermediate_size": 24},
 }
 
 
