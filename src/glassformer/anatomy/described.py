@@ -60,11 +60,13 @@ def lacking(anatomy: Anatomy) -> list[tuple[str, str]]:
     """Returns what the model has and our layers have not, each with the chapter that builds it, or ""."""
     scopes = [anatomy.scope(kind) for kind in anatomy.kinds]
     rows = words()["lacking"]
-    return [
-        (row["what"], row["chapter"])
-        for row in rows
-        if any(evaluate(row["if"], scope) for scope in scopes)
+    found = [
+        (row["what"], row["chapter"]) for row in rows if any(evaluate(row["if"], one) for one in scopes)
     ]
+    return [*found, (OTHER_PARTS, "")] if anatomy.beside else found
+
+
+OTHER_PARTS = "the parts that read images or sound"
 
 
 # --- keys ---------------------------------------------------------------------------------------------------

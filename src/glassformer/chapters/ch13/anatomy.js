@@ -235,6 +235,8 @@ const AHEAD = 128; // as in described.py
 const LONGEST_UNIT = 64;
 const LONGEST_VALUE = 60;
 
+const OTHER_PARTS = "the parts that read images or sound"; // as in described.py
+
 const exact = new Intl.NumberFormat("en-US", { maximumFractionDigits: 20 });
 
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -357,6 +359,6 @@ function numbersOf({ family, beside, kinds, scope, weights, kept, multiplyAdds }
     files: Object.fromEntries(["dropped", "buffers"].map((group) => [group, sum(weights({ groups: [group] }))])),
     cached: Object.entries(now).map(([word, numbers]) => [word, numbers, numbers && [0, 1].map((k) => adds(word, k))]),
     multiply_adds: multiplyAdds(positions),
-    lacking: words.lacking.filter((row) => scopes.some((look) => truthy(evaluate(row.if, look)))).map(({ what, chapter }) => [what, chapter]),
+    lacking: [...words.lacking.filter((row) => scopes.some((look) => truthy(evaluate(row.if, look)))).map(({ what, chapter }) => [what, chapter]), ...(beside.length ? [[OTHER_PARTS, ""]] : [])],
   };
 }
