@@ -24,7 +24,11 @@ def test_the_page_counts_what_python_counts_in_every_family(call):
     )
     for given, page in zip(files.values(), found, strict=True):
         seen = read(given)
-        for name, weights in (("weights", seen.weights()), ("active", seen.weights(active=True))):
+        for name, weights in (
+            ("weights", seen.weights()),
+            ("active", seen.weights(active=True)),
+            ("dropped", seen.weights(groups=("dropped",))),
+        ):
             assert page[name] == (weights and {" ".join(key): n for key, n in weights.items()})
         assert page["kept"] == {word: numbers and list(numbers) for word, numbers in seen.kept(21).items()}
         assert page["multiplyAdds"] == seen.multiply_adds(21)

@@ -192,8 +192,20 @@ function anatomy(tables, family, given, kinds, beside) {
       }
       if (kind && groups.includes("vectors")) add("norms", "norms", times * look("n_norms") * look("gain") * look("d_model"));
     }
+    if (groups.includes("dropped")) add("model", "more_layers", moreLayers());
     return Object.values(count).some(Number.isNaN) ? null : count;
   };
+  // Layers that predict several tokens: each is like the last, with a matrix and norms.
+  function moreLayers() {
+    const { look } = scope();
+    if (!look("n_more_layers")) return look("n_more_layers");
+    const last = kinds.find(({ layers }) => layers.includes(look("n_layers") - 1));
+    const alone = anatomy(tables, family, given, [{ ...last, layers: last.layers.slice(-1) }], []);
+    const layer = alone.weights({ groups: ["matrices", "vectors", "buffers"] });
+    const each = scope(last).look("more_layer");
+    if (layer === null || each === null) return null;
+    return look("n_more_layers") * Object.entries(layer).reduce((all, [name, n]) => all + (name.startsWith("model ") ? 0 : n), each);
+  }
   const sum = (numbers) => numbers.reduce((all, n) => (all === null || n === null ? null : all + n), 0);
   const kept = (positions) => {
     const count = {};
@@ -220,5 +232,5 @@ function anatomy(tables, family, given, kinds, beside) {
 // What the page says of a file: its kinds of layers, and its numbers after so many positions.
 export function counted(file, tables, positions) {
   const { family, beside, kinds, weights, kept, multiplyAdds } = read(file, tables);
-  return { family, beside, kinds, weights: weights(), active: weights({ active: true }), kept: kept(positions), multiplyAdds: multiplyAdds(positions) };
+  return { family, beside, kinds, weights: weights(), active: weights({ active: true }), dropped: weights({ groups: ["dropped"] }), kept: kept(positions), multiplyAdds: multiplyAdds(positions) };
 }
