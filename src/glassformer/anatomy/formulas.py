@@ -30,12 +30,14 @@ _OF_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "ceil": math.ceil}
 
+_OF_LISTS = ("len", "is_list")
+
 
 def parse(text: str) -> Tree:
     """Returns the tree of a formula.
 
     It has numbers, texts in quotes, None, True and False; names; + - * // % ** and comparisons; `in`; and, or, not;
-    `a if b else c`; `a[i]`, `a.key`, len(a), min, max and ceil. What is not there is None.
+    `a if b else c`; `a[i]`, `a.key`, len(a), is_list(a), min, max and ceil. What is not there is None.
 
     Raises:
         ValueError: it is no such formula.
@@ -68,7 +70,7 @@ def _tree(node: ast.AST) -> Tree:
             return [_OPERATORS[type(op)], _tree(left), _tree(right)]
         case ast.BoolOp(op=op, values=values):
             return [_OPERATORS[type(op)], *map(_tree, values)]
-        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in (*_FUNCTIONS, "len"):
+        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in (*_FUNCTIONS, *_OF_LISTS):
             return ["call", name, *map(_tree, given)]
     raise ValueError(f"{ast.unparse(node)!r} cannot stand in a formula")
 
@@ -106,6 +108,8 @@ def evaluate(tree: Tree, look: Look) -> Any:
             return whole.get(parts[1]) if isinstance(whole, dict) else None
         case "at":
             return _entry(parts[0], of(parts[0]), _number(parts[1], of(parts[1]), look), look)
+        case "call" if parts[0] == "is_list":
+            return isinstance(of(parts[1]), list)
         case "call" if parts[0] == "len":
             return len(_list(parts[1], of(parts[1]), look))
         case "call":
@@ -115,9 +119,9 @@ def evaluate(tree: Tree, look: Look) -> Any:
         case "!=":
             return of(parts[0]) != of(parts[1])
         case "in":
-            return of(parts[0]) in _list(parts[1], of(parts[1]), look)
+            return _within(of(parts[0]), parts[1], of(parts[1]), look)
         case "not in":
-            return of(parts[0]) not in _list(parts[1], of(parts[1]), look)
+            return not _within(of(parts[0]), parts[1], of(parts[1]), look)
     values = [of(part) for part in parts]
     if kind == "+" and all(isinstance(value, list) for value in values):
         return values[0] + values[1]
@@ -139,6 +143,12 @@ def _list(tree: Tree, value: Any, look: Look) -> Any:
     if not isinstance(value, list | str):
         raise ValueError(_needs(tree, value, "a list", look))
     return value
+
+
+def _within(value: Any, tree: Tree, whole: Any, look: Look) -> bool:
+    if isinstance(whole, str) and not isinstance(value, str):
+        raise ValueError(_needs(tree, whole, "a list", look))
+    return value in _list(tree, whole, look)
 
 
 def _entry(tree: Tree, value: Any, index: int, look: Look) -> Any:

@@ -46,6 +46,9 @@ const number = (tree, value, look) =>
 
 const list = (tree, value, look) => (Array.isArray(value) || typeof value === "string" ? value : needs(tree, value, "a list", look));
 
+const includes = (value, tree, whole, look) =>
+  typeof whole === "string" && typeof value !== "string" ? needs(tree, whole, "a list", look) : list(tree, whole, look).includes(value);
+
 // The value of a formula, in which `look` gives the value of a name.
 function evaluate(tree, look) {
   const [kind, ...parts] = tree;
@@ -77,6 +80,7 @@ function evaluate(tree, look) {
       return whole[index];
     }
     case "call":
+      if (a === "is_list") return Array.isArray(of(b));
       if (a === "len") return list(b, of(b), look).length;
       return FUNCTIONS[a](...parts.slice(1).map((part) => number(part, of(part), look)));
     case "==":
@@ -84,9 +88,9 @@ function evaluate(tree, look) {
     case "!=":
       return of(a) !== of(b);
     case "in":
-      return list(b, of(b), look).includes(of(a));
+      return includes(of(a), b, of(b), look);
     case "not in":
-      return !list(b, of(b), look).includes(of(a));
+      return !includes(of(a), b, of(b), look);
   }
   const values = parts.map(of);
   if (kind === "+" && values.every(Array.isArray)) return values.flat();
