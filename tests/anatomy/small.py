@@ -36,9 +36,18 @@ OWN: dict[str, dict[str, Any]] = {
     "roberta": {"architectures": ["RobertaForMaskedLM"]},
     "xlm-roberta": {"architectures": ["XLMRobertaForMaskedLM"]},
     "distilbert": {"architectures": ["DistilBertForMaskedLM"]},
-    "modernbert": {"architectures": ["ModernBertForMaskedLM"], "pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0},
+    "modernbert": {
+        "architectures": ["ModernBertForMaskedLM"],
+        "pad_token_id": 0,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    },
     "modernbert-decoder": {"pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0, "local_attention": 16},
-    "step3p5": {"layer_types": ["full_attention", "sliding_attention"] * 3, "num_sliding_attention_heads": 8, "pad_token_id": 0},
+    "step3p5": {
+        "layer_types": ["full_attention", "sliding_attention"] * 3,
+        "num_sliding_attention_heads": 8,
+        "pad_token_id": 0,
+    },
     "gpt_neo": {"attention_types": [[["global", "local"], 3]], "window_size": 8},
     "nemotron": {"head_dim": 16, "num_key_value_heads": 2},
     "hunyuan_vl_text": {"head_dim": 16},
@@ -108,6 +117,77 @@ NEEDED = {
 }
 """What the classes of these families need and have no default for."""
 
+DERIVED = {
+    *("layer_types", "mlp_layer_types", "rope_parameters", "layers_block_type"),
+    *("attention_layers", "per_layer_config", "indexer_types", "no_rope_layers"),
+}
+"""Keys that the classes save, and that older files say in other words."""
+
+WINDOWED = [{"use_sliding_window": True, "max_window_layers": 3, "sliding_window": 8}]
+DENSE = [{"first_k_dense_replace": 2}]
+OLD: dict[str, list[dict[str, Any]]] = {
+    **dict.fromkeys(["qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "qwen2_5_vl_text"], WINDOWED),
+    **dict.fromkeys(
+        ["deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "dots1"], DENSE
+    ),
+    **dict.fromkeys(["glm4v_moe_text", "hy_v3", "hy_v4", "solar_open"], DENSE),
+    **dict.fromkeys(["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"], [{"full_attention_interval": 3}]),
+    **dict.fromkeys(["gemma2", "gemma3_text", "cohere2", "exaone4"], [{"sliding_window_pattern": 3}]),
+    "cohere2_moe": [{"sliding_window_pattern": 3}, DENSE[0] | {"prefix_dense_sliding_window_pattern": 1}],
+    "exaone_moe": [{"sliding_window_pattern": 3}, *DENSE],
+    "llama4_text": [
+        {"interleave_moe_layer_step": 2},
+        {"moe_layers": [1, 3]},
+        {"no_rope_layers": [1, 1, 0] * 2},
+        {"no_rope_layer_interval": 3},
+    ],
+    "smollm3": [WINDOWED[0] | {"no_rope_layer_interval": 3}, WINDOWED[0] | {"no_rope_layers": [1, 1, 0] * 2}],
+    "jamba": [
+        {"attn_layer_period": 3, "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 1}
+    ],
+    "nemotron_h": [
+        {"hybrid_override_pattern": "M-M*E-"},
+        {"layers_block_type": ["mamba", "moe", "attention", "mlp", "mamba", "mlp"]},
+    ],
+    "granitemoehybrid": [{"layer_types": ["mamba", "attention"] * 3}, {"layers_block_type": ["mamba"] * 6}],
+    "glm_moe_dsa": [*DENSE, {"index_topk_freq": 2}, {"index_topk_pattern": "FSFSFS"}],
+    "mistral_large4_text": [
+        {"index_topk_freq": 2},
+        {"index_topk_pattern": "FSFSFS"},
+        {"no_rope_layer_interval": 2},
+    ],
+    "axk1": [*DENSE, {"moe_layer_freq": 2}],
+    "kimi_linear": [
+        {
+            "linear_attn_config": {
+                "full_attn_layers": [4, 6],
+                "kda_layers": [1, 2, 3, 5],
+                "num_heads": 2,
+                "head_dim": 8,
+            }
+        },
+        *DENSE,
+    ],
+    "bailing_hybrid": [{"layer_group_size": 3}, *DENSE],
+    "deepseek_v4": [{"compress_ratios": [0, 4, 128, 4, 128, 0]}, {"num_hash_layers": 2}],
+    "minimax_m3_vl_text": [
+        {"sparse_attention_config": {"sparse_attention_freq": [0, 1, 1] * 2, "sparse_num_index_heads": 2}},
+        {"moe_layer_freq": [0, 1, 1, 1, 1, 1]},
+    ],
+    "ernie4_5_moe": [{"moe_layer_start_index": 2, "moe_layer_interval": 2}, {"moe_layer_end_index": 4}],
+    "lfm2": [{"full_attn_idxs": [1, 3]}],
+    "afmoe": [{"global_attn_every_n_layers": 3}, {"num_dense_layers": 2}],
+    "mimo_v2_flash": [{"moe_layer_freq": [0, 1, 1, 1, 0, 1]}],
+    "gemma3n_text": [{"intermediate_size": 48}],
+    "gemma4_text": [{"global_head_dim": 32, "num_global_key_value_heads": 1, "attention_k_eq_v": True}],
+    "modernbert-decoder": [{"global_attn_every_n_layers": 2}],
+    "recurrent_gemma": [{"block_types": ["attention", "recurrent"]}],
+    "step3p5": [{"attention_other_setting": {"num_attention_heads": 8}}, {"moe_layers_enum": [1, 2]}],
+    "dots3_note_text": [*DENSE, {"moe_layer_freq": 2}, {"use_sliding_window": False}, {"use_dsa": False}],
+    "glm5_next_text": [{"index_topk_freq": 2}, {"linear_attn_config": {"head_dim": 8, "num_heads": 2}}],
+}
+"""What older files of these families say, which the classes save in other words."""
+
 
 def settings_of(kind: str) -> dict[str, Any]:
     """Returns the keys of a small file of this family."""
@@ -141,7 +221,9 @@ def _reader(config: type) -> Any:
     return next(
         kind
         for name, kind in vars(module).items()
-        if getattr(kind, "config_class", None) is config and name.endswith("Model") and "PreTrained" not in name
+        if getattr(kind, "config_class", None) is config
+        and name.endswith("Model")
+        and "PreTrained" not in name
     )
 
 

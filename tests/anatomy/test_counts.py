@@ -2,6 +2,7 @@
 
 import json
 import random
+from contextlib import suppress
 
 import pytest
 import torch
@@ -9,9 +10,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from glassformer.anatomy import keys_of, known_keys, read, tables
+from glassformer.published import published
 from tools.assets.config_classes import PLACE, classes
 
-from .small import n_weights, settings_of, small
+from .small import DERIVED, NEEDED, OLD, n_weights, settings_of, small
 
 FAMILIES = [family for family in tables()["families"] if family in CONFIG_MAPPING]
 
@@ -37,6 +39,33 @@ def test_weights_are_those_that_transformers_builds_also_when_keys_change(family
         assert counted(model.config.to_dict(), family) == n_weights(model), changes
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_older_files_are_read_as_the_form_in_which_their_class_saves_them(family):
+    """Old keys, the saved form, and the saved form without what follows from the other keys, say the same."""
+    own = settings_of(family)
+    usual = {key: value for key, value in own.items() if key not in DERIVED or key in NEEDED.get(family, {})}
+    for old in ({}, *OLD.get(family, [])):
+        try:
+            config, file = CONFIG_MAPPING[family](**usual | old), usual | old
+        except Exception:  # the class derives such a list for its own number of layers only
+            config, file = CONFIG_MAPPING[family](**own | old), own | old
+        saved = config.to_dict()
+        less = {key: value for key, value in saved.items() if key not in DERIVED}
+        forms = [file, saved]
+        with suppress(Exception):  # the class does not take it
+            forms += [less] if CONFIG_MAPPING[family](**less).to_dict() == saved else []
+        said = [everything({**form, "model_type": family}) for form in forms]
+        assert said == [said[0]] * len(said), old
+
+
+def everything(file):
+    """Returns all that is counted of a file."""
+    anatomy = read(file)
+    kinds = [(kind.word, kind.parts, kind.layers) for kind in anatomy.kinds]
+    weights = [anatomy.weights(active=active) for active in (False, True)]
+    return kinds, *weights, anatomy.kept(21), anatomy.kept(5000), anatomy.multiply_adds(21)
+
+
 def changed(generator, usual, keys):
     """Returns three keys of a file with other values: numbers twice as large or null, and flags turned."""
     found = {}
@@ -51,7 +80,8 @@ def changed(generator, usual, keys):
 
 # Attention that keeps all keys, or those of a window; what others keep is counted by hand below
 WHOLE = (
-    "llama gpt2 gpt_neox falcon qwen3 qwen3_moe gpt_oss gemma3_text gemma4_text olmo3 glm4_moe mimo_v2_flash"
+    "llama gpt2 gpt_neox falcon qwen3 qwen3_moe gpt_oss gemma3_text gemma4_text olmo3 glm4_moe mimo_v2_flash "
+    "mpt nemotron muse_glimmer_text muse_spark_text modernbert-decoder jetmoe gemma3n_text qwen3_vl_moe_text"
 )
 
 
@@ -61,11 +91,30 @@ def test_the_cache_and_the_multiply_adds_are_those_of_transformers_around_a_wind
     model = small(family)
     anatomy = read({**model.config.to_dict(), "model_type": family})
     ids = torch.randint(0, 97, (1, positions + 1))
+    head = 97 * 64 if model.get_output_embeddings() is None else 0
     with torch.no_grad():
         cache = model(ids[:, :positions], use_cache=True).past_key_values
-        kept = sum(layer.keys.numel() + layer.values.numel() for layer in cache.layers)
+        kept = sum(
+            layer.keys.numel() + layer.values.numel() for layer in cache.layers if layer.keys is not None
+        )
         with FlopCounterMode(display=False) as counter:
             model(ids[:, positions:], past_key_values=cache)
+    assert sum(map(sum, anatomy.kept(positions).values())) == kept
+    assert anatomy.multiply_adds(positions) == counter.get_total_flops() / 2 + head
+
+
+@pytest.mark.parametrize("family", ["t5", "umt5"])
+def test_a_decoder_keeps_what_it_has_written_and_the_text_that_the_encoder_has_read(family):
+    model, positions = small(family), 21
+    anatomy = read({**model.config.to_dict(), "model_type": family})
+    ids = torch.randint(0, 97, (1, positions + 1))
+    with torch.no_grad():
+        read_before = model.get_encoder()(ids[:, :positions])
+        cache = model(encoder_outputs=read_before, decoder_input_ids=ids[:, :positions]).past_key_values
+        kept = (*cache.self_attention_cache.layers, *cache.cross_attention_cache.layers)
+        kept = sum(layer.keys.numel() + layer.values.numel() for layer in kept)
+        with FlopCounterMode(display=False) as counter:
+            model(encoder_outputs=read_before, decoder_input_ids=ids[:, positions:], past_key_values=cache)
     assert sum(map(sum, anatomy.kept(positions).values())) == kept
     assert anatomy.multiply_adds(positions) == counter.get_total_flops() / 2
 
@@ -87,6 +136,31 @@ def test_a_token_of_deepseek_v3_adds_70272_bytes_in_bfloat16():
         sum(anatomy.weights().values()) + sum(anatomy.weights(groups=("buffers",)).values())
         == 671_026_419_200
     )
+
+
+def test_the_file_of_deepseek_v3_has_14_billion_numbers_more_which_the_library_drops():
+    # README of the file: 11.5B of its own, and copies of embedding and head of 0.9B each
+    anatomy = read({"model_type": "deepseek_v3", "num_nextn_predict_layers": 1})
+    dropped = sum(anatomy.weights(groups=("dropped",)).values())
+    latent = 1536 * (7168 + 128 * 192) + 7168 * 576 + 512 * 128 * 256 + 128 * 128 * 7168 + 1536 + 512
+    experts = 257 * 3 * 7168 * 2048 + 256 * 7168 + 256
+    assert dropped == latent + experts + 2 * 7168 + 2 * 7168**2 + 3 * 7168 + 2 * 129_280 * 7168
+    assert read({"model_type": "deepseek_v3"}).weights(groups=("dropped",)).total() == 0
+    unknown = read({"model_type": "mimo_v2_flash"})  # its file has such layers, and does not say how many
+    assert unknown.weights(groups=("dropped",)) is None
+
+
+def test_bert_and_t5_are_counted_as_our_own_code_counts_them():
+    base = {"d_ff": 2048, "d_model": 768, "num_heads": 12, "num_layers": 12, "tie_word_embeddings": False}
+    files = {
+        "bert-base": {"model_type": "bert", "architectures": ["BertModel"]},
+        "t5-small": {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]},
+        "t5-v1.1-base": {"model_type": "t5", "feed_forward_proj": "gated-gelu", **base},
+    }
+    for name, file in files.items():
+        assert read(file).weights().total() == published(name).n_parameters, name
+    assert read(files["bert-base"]).kept(100) == {"encoder": (0, 0)}
+    assert read(files["bert-base"]).multiply_adds(100) is None  # it writes no text
 
 
 def test_a_state_does_not_grow():

@@ -34,7 +34,9 @@ def _class(family: str) -> dict[str, Any]:
     usual = {names.get(f.name, f.name): None if f.default is MISSING else f.default for f in fields(kind)}
     there = keys - SAID
     found = {
-        "defaults": {key: value for key, value in sorted(usual.items()) if key in there and value is not None},
+        "defaults": {
+            key: value for key, value in sorted(usual.items()) if key in there and value is not None
+        },
         "aliases": {alias: name for alias, name in names.items() if name in keys},
     }
     return found | ({"files": _text_parts()[family]} if family in _text_parts() else {})

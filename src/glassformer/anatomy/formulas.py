@@ -31,12 +31,14 @@ _OF_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "ceil": math.ceil}
 
+_OF_LISTS = ("len", "is_list", "numbers")
+
 
 def parse(text: str) -> Tree:
     """Returns the tree of a formula.
 
     It has numbers, texts in quotes, None, True and False; names; + - * // % ** and comparisons; `in`; and, or, not;
-    `a if b else c`; `a[i]`, `a.key`, len(a), min, max, ceil and numbers(a): a list, also if it is written as "3,4,5". What
+    `a if b else c`; `a[i]`, `a.key`, len(a), is_list(a), min, max, ceil and numbers(a): a list, also if it is written as "3,4,5". What
     is not there is None.
 
     Raises:
@@ -70,7 +72,7 @@ def _tree(node: ast.AST) -> Tree:
             return [_OPERATORS[type(op)], _tree(left), _tree(right)]
         case ast.BoolOp(op=op, values=values):
             return [_OPERATORS[type(op)], *map(_tree, values)]
-        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in (*_FUNCTIONS, "len", "numbers"):
+        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in (*_FUNCTIONS, *_OF_LISTS):
             return ["call", name, *map(_tree, given)]
     raise ValueError(f"{ast.unparse(node)!r} cannot stand in a formula")
 
@@ -108,6 +110,8 @@ def evaluate(tree: Tree, look: Look) -> Any:
             return whole.get(parts[1]) if isinstance(whole, dict) else None
         case "at":
             return _entry(parts[0], of(parts[0]), _number(parts[1], of(parts[1]), look), look)
+        case "call" if parts[0] == "is_list":
+            return isinstance(of(parts[1]), list)
         case "call" if parts[0] == "len":
             return len(_list(parts[1], of(parts[1]), look))
         case "call" if parts[0] == "numbers":

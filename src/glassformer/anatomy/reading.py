@@ -159,17 +159,17 @@ class Anatomy:
                         count[part, name] += times * n
             if kind is not None and "vectors" in groups:
                 count["norms", "norms"] += times * scope("n_norms") * scope("gain") * scope("d_model")
-        if "dropped" in groups and (n := self._more_layers()) != 0:
-            if n is None:
+        if "dropped" in groups:
+            if (n := self._more_layers()) is None:
                 return None
-            count["model", "more_layers"] += n
+            count["model", "more_layers"] = n
         return count
 
     def _more_layers(self) -> int | None:
         """Returns the weights of layers that predict several tokens: each is like the last, with a matrix and norms."""
         scope = self.scope()
         if not (n := scope("n_more_layers")):
-            return 0
+            return n
         kind = next(kind for kind in self.kinds if scope("n_layers") - 1 in kind.layers)
         alone = Anatomy(self.family, self.given, (Kind(kind.word, kind.parts, kind.layers[-1:]),))
         layer = alone.weights(groups=(*WEIGHTS, "buffers"))

@@ -79,6 +79,7 @@ function evaluate(tree, look) {
       return whole[index];
     }
     case "call":
+      if (a === "is_list") return Array.isArray(of(b));
       if (a === "len") return list(b, of(b), look).length;
       if (a === "numbers") {
         const listed = list(b, of(b), look);
@@ -204,8 +205,20 @@ function anatomy(tables, family, given, kinds, beside) {
       }
       if (kind && groups.includes("vectors")) add("norms", "norms", times * look("n_norms") * look("gain") * look("d_model"));
     }
+    if (groups.includes("dropped")) add("model", "more_layers", moreLayers());
     return Object.values(count).some(Number.isNaN) ? null : count;
   };
+  // Layers that predict several tokens: each is like the last, with a matrix and norms.
+  function moreLayers() {
+    const { look } = scope();
+    if (!look("n_more_layers")) return look("n_more_layers");
+    const last = kinds.find(({ layers }) => layers.includes(look("n_layers") - 1));
+    const alone = anatomy(tables, family, given, [{ ...last, layers: last.layers.slice(-1) }], []);
+    const layer = alone.weights({ groups: ["matrices", "vectors", "buffers"] });
+    const each = scope(last).look("more_layer");
+    if (layer === null || each === null) return null;
+    return look("n_more_layers") * Object.entries(layer).reduce((all, [name, n]) => all + (name.startsWith("model ") ? 0 : n), each);
+  }
   const sum = (numbers) => numbers.reduce((all, n) => (all === null || n === null ? null : all + n), 0);
   const kept = (positions) => {
     const count = {};
