@@ -124,7 +124,8 @@ def evaluate(tree: Tree, look: Look) -> Any:
         case "!=":
             return of(parts[0]) != of(parts[1])
         case "in" | "not in":
-            return (of(parts[0]) in list(_list(parts[1], of(parts[1]), look))) == (kind == "in")
+            item, among = of(parts[0]), _list(parts[1], of(parts[1]), look)
+            return (item in (among if isinstance(item, str) else list(among))) == (kind == "in")
     values = [of(part) for part in parts]
     if kind == "+" and all(isinstance(value, list) for value in values):
         return values[0] + values[1]

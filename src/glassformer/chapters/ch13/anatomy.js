@@ -91,8 +91,10 @@ function evaluate(tree, look) {
     case "!=":
       return of(a) !== of(b);
     case "in":
-    case "not in":
-      return [...list(b, of(b), look)].includes(of(a)) === (kind === "in");
+    case "not in": {
+      const [item, among] = [of(a), list(b, of(b), look)];
+      return (typeof item === "string" ? among : [...among]).includes(item) === (kind === "in");
+    }
   }
   const values = parts.map(of);
   if (kind === "+" && values.every(Array.isArray)) return values.flat();
