@@ -82,7 +82,7 @@ function render({ model, el }) {
     hint: "Choose a model, open a file or paste one, and your page says what is in it. It sends nothing anywhere.",
   });
   const [ours, shelf, own] = ["_ours", "_shelf", "_chapters"].map((name) => model.get(name));
-  const anatomy = { families: resolved(model.get("_families")), parts: model.get("_parts"), classes: model.get("_classes"), words: model.get("_words") };
+  const anatomy = { families: resolved(model.get("_families")), parts: model.get("_parts"), classes: model.get("_classes"), words: { ...model.get("_words"), keys: model.get("_keys") } };
   const tables = { ours, anatomy, longest: model.get("_longest") };
   const texts = new Map(shelf.map((one) => [one.name, JSON.stringify(one.config, null, 2)]));
   const entryOf = (text) => {
