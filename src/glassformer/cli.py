@@ -22,7 +22,7 @@ from typer.exceptions import TyperException
 
 from glassformer import _checks as checks
 from glassformer._checks.extras import EXTRAS, missing
-from glassformer.anatomy import describe, lacking, sentences
+from glassformer.anatomy import describe, report
 from glassformer.atomic_files import only_writer, write_whole
 from glassformer.config import ModelConfig
 from glassformer.parameters import LETTERS
@@ -193,32 +193,46 @@ Model = Annotated[
 
 
 @app.command()
-def params(model: Model, ignore: IgnoreOption = None) -> None:
+def params(
+    model: Model,
+    other: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="OTHER", help="Another config.json, or its folder: only what differs is shown."
+        ),
+    ] = None,
+    positions: Annotated[
+        int, typer.Option(help="The positions that a model of a config.json has read.")
+    ] = 100_000,
+    ignore: IgnoreOption = None,
+) -> None:
     """Count the parameters of a model, part by part: gpt2, gpt2-xl, bert-base, t5-base, llama-2-7b and others.
 
-    Of a config.json that our code does not run, it shows the layers, what they keep in the cache, and what is missing.
+    Of any config.json, it shows the layers, what they keep in the cache, what each key says, and whether our code runs it.
     """
     from glassformer import pretrained
 
-    try:
-        config = _config(model, ignore or ())
-    except ValueError as error:
-        if (seen := pretrained.anatomy(model)) is None:
-            raise
-        _show(describe(seen))
-        _show(f"\nOur code does not run it: {error}")
-        for what, _ in lacking(seen):
-            _show(f"It lacks {what}.")
-        _show("\nWhat its keys say:")
-        for key, (_, sentence) in sentences(seen.given).items():
-            _show(f"  {key}: {sentence}")
+    files = [(name, pretrained.config_file(name)) for name in (model, other) if name is not None]
+    checks.whole("--positions", positions)
+    if other is not None:
+        for name, file in files:
+            if file is None:
+                raise ValueError(f"{name} is no config.json: two of them can be compared")
+    if files[0][1] is None:
+        _show(_config(model, ignore or ()).parameter_count())
+        if pretrained.find(model) == "name":
+            entry = published(model)
+            _show(f"\nsource: {entry.source}")
+            if entry.note:
+                _show(f"note: {entry.note}")
         return
-    _show(config.parameter_count())
-    if pretrained.find(model) == "name":
-        entry = published(model)
-        _show(f"\nsource: {entry.source}")
-        if entry.note:
-            _show(f"note: {entry.note}")
+    _show(describe(*(report(file, positions) for _, file in files if file is not None), positions=positions))
+    for name, _ in files:
+        try:
+            _config(name, ignore or ())
+            _show(f"\nOur code runs {name}, in NumPy and in PyTorch.")
+        except (TypeError, ValueError) as error:
+            _show(f"\nOur code does not run this file: {error}. Chapter 15 draws where some of today's models differ.")
 
 
 @app.command()

@@ -29,7 +29,6 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer import checkpoints, model_files, shipped
-from glassformer.anatomy import Anatomy, read
 from glassformer.checkpoints import DESCRIPTION, STEP, StoredModel
 from glassformer.config import ModelConfig
 from glassformer.protocols import AnyTransformer
@@ -37,7 +36,7 @@ from glassformer.published import published
 from glassformer.text import library_errors, tokenizer_from_json
 from glassformer.untrusted_files import BYTES, a_file, errors_about, json_object, no_address, seems, text_in
 
-__all__ = ["Pretrained", "anatomy", "configuration", "find", "load", "stored"]
+__all__ = ["Pretrained", "config_file", "configuration", "find", "load", "stored"]
 __dir__ = __all__.copy
 
 Name = str | os.PathLike
@@ -232,24 +231,24 @@ def configuration(
     return config
 
 
-def anatomy(name: Name) -> Anatomy | None:
-    """Returns what the model of a config.json consists of, if its family is one that our code does not run; or None.
+def config_file(name: Name) -> dict[str, Any] | None:
+    """Returns what a config.json of Hugging Face has, whether or not our code runs it; None for anything else.
 
     Raises:
-        OSError: the file cannot be read.
+        OSError: there is no such file, folder or model (FileNotFoundError), or it cannot be read.
+        ValueError: the file is not JSON, or no object.
     """
-    from glassformer.huggingface.families import FORMATS
     from glassformer.huggingface.files import CONFIG
 
     kind = find(name)
     if kind not in ("hub", "json"):
         return None
     path = Path(name) / CONFIG if kind == "hub" else Path(name)
-    try:
-        seen = read(json_object(text_in(path, BYTES["JSON"]), str(path)))
-    except (TypeError, ValueError):
-        return None
-    return None if seen.family in FORMATS else seen
+    text = text_in(path, BYTES["JSON"])
+    with errors_about(f"{path}:"):
+        given = json_object(text, "the file")
+    parts = [given, *(part for part in given.values() if isinstance(part, dict))]
+    return given if any("model_type" in part for part in parts) else None
 
 
 def _ours(name: Name, kind: str, room: str, model: Any) -> Pretrained:

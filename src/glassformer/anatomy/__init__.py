@@ -6,8 +6,10 @@
     print(anatomy.describe(seen))
 """
 
-from glassformer.anatomy.described import describe, lacking, sentences
-from glassformer.anatomy.reading import Anatomy, Kind, known_keys, read, tables
+from glassformer.anatomy.described import describe, fold, keys_of, lacking, report, words
+from glassformer.anatomy.reading import Anatomy, Kind, classes, families, known_keys, read, tables
+from glassformer.anatomy.shelf import shelf
 
-__all__ = ["Anatomy", "Kind", "describe", "known_keys", "lacking", "read", "sentences", "tables"]
+__all__ = ["Anatomy", "Kind", "classes", "describe", "families", "fold", "keys_of", "known_keys", "lacking", "read", "report"]
+__all__ += ["shelf", "tables", "words"]
 __dir__ = __all__.copy

@@ -1,116 +1,312 @@
-"""Says in words what a model consists of: the text of `params` for a file that our code does not run."""
+"""Says what a config.json describes: its layers, its numbers and each of its keys.
 
+`report` is data, and the page's twin of it is in chapters/ch13/anatomy.js; `describe` is the same as text.
+"""
+
+import json
+import re
 import tomllib
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from functools import cache
 from importlib import resources
 from itertools import groupby
 from typing import Any
 
 from glassformer.anatomy.formulas import evaluate, parse
-from glassformer.anatomy.reading import Anatomy, Scope
+from glassformer.anatomy.reading import WRAPPED, Anatomy, Kind, Scope, read
+from glassformer.huggingface.keys import WITHOUT_EFFECT
 
-__all__ = ["describe", "lacking", "sentences"]
+__all__ = ["describe", "fold", "keys_of", "lacking", "report", "words"]
 __dir__ = __all__.copy
 
-LENGTHS = (1_000, 10_000, 100_000)
+AHEAD = 128  # compressed tokens come every few positions, so what a token adds to them is a mean over so many
+
+LONGEST_UNIT = 64  # layers that repeat, as in: 5 with a window and 1 without
+
+LONGEST_VALUE = 60  # characters of a value beside its sentence
 
 
 @cache
-def _table(name: str) -> dict[str, Any]:
-    path = resources.files("glassformer.anatomy") / f"{name}.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+def words() -> dict[str, Any]:
+    """Returns the tables of what is said of layers, of what our code lacks, and of keys, with formulas as trees."""
+    room = resources.files("glassformer.anatomy")
+    boxes, missing, keys = (
+        tomllib.loads((room / f"{name}.toml").read_text(encoding="utf-8"))
+        for name in ("boxes", "lacking", "fields")
+    )
+    activation, programs = keys.pop("activation"), keys.pop("programs")
+    reasons = {key: why for several, why in programs.items() for key in several.split()}
+    return {
+        "labels": [row | {"if": parse(row["if"])} for row in boxes["labels"]],
+        "boxes": [
+            row | {"if": parse(row["if"]), "title": _pieces(row["title"]), "line": _pieces(row["line"])}
+            for row in boxes["boxes"]
+        ],
+        "titles": boxes["titles"],
+        "lacking": [row | {"if": parse(row["if"])} for row in missing["lacking"]],
+        "keys": {key: row for several, row in keys.items() for key in several.split()},
+        "activation": activation | {"keys": activation["keys"].split()},
+        "programs": [*reasons, *WITHOUT_EFFECT],
+    }
+
+
+def _pieces(text: str) -> list[Any]:
+    """Returns a text whose every second piece is the tree of a formula, which was in braces."""
+    return [parse(piece) if i % 2 else piece for i, piece in enumerate(re.split(r"[{}]", text))]
 
 
 def lacking(anatomy: Anatomy) -> list[tuple[str, str]]:
-    """Returns what the model has and our layers have not, each with the chapter that builds it."""
-    found = {}
-    for row in _table("lacking")["lacking"]:
-        tree = parse(row["if"])
-        if any(evaluate(tree, _named(anatomy.scope(kind), kind.parts)) for kind in anatomy.kinds):
-            found[row["what"]] = row["chapter"]
-    return list(found.items())
+    """Returns what the model has and our layers have not, each with the chapter that builds it, or ""."""
+    scopes = [anatomy.scope(kind) for kind in anatomy.kinds]
+    rows = words()["lacking"]
+    found = [
+        (row["what"], row["chapter"]) for row in rows if any(evaluate(row["if"], one) for one in scopes)
+    ]
+    return [*found, (OTHER_PARTS, "")] if anatomy.beside else found
 
 
-def _named(scope: Scope, parts: tuple[str, ...]) -> Any:
-    scope.known["parts"] = list(parts)
-    return scope
+OTHER_PARTS = "the parts that read images or sound"
 
 
-def sentences(given: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Returns for each key of a file that is explained its chapter, or "", and a sentence."""
-    table = _table("fields")
-    activation, programs = table["activation"], table["programs"]
-    meanings = {key: row for keys, row in table.items() if isinstance(row, list) for key in keys.split()}
-    meanings |= {key: ["", says] for keys, says in programs.items() for key in keys.split()}
-    found = {}
-    for key, value in given.items():
-        if key in activation["keys"].split() and value in activation:
-            found[key] = activation["chapter"], activation[value]
-        elif key in meanings and value is not None:
-            chapter, *says = meanings[key]
-            found[key] = chapter, says[0 if value or len(says) == 1 else 1].replace("{}", _shown(value))
+# --- keys ---------------------------------------------------------------------------------------------------
+
+
+def _entries(file: Mapping[str, Any], inside: set[str]) -> Iterator[tuple[str, str, Any]]:
+    """Yields (key, name, value): the key of an entry within an object as a.b.c, whose name is a.c."""
+    for key, value in file.items():
+        yield key, key, value
+        if key in inside and isinstance(value, Mapping):
+            for inner, one in value.items():
+                several = one.items() if isinstance(one, Mapping) else ()
+                yield from (
+                    [(f"{key}.{inner}.{last}", f"{key}.{last}", each) for last, each in several]
+                    or [(f"{key}.{inner}", f"{key}.{inner}", one)]
+                )
+    for key in WRAPPED:
+        if isinstance(file.get(key), Mapping):
+            yield from _entries(file[key], inside)
+
+
+def keys_of(file: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Returns the keys of a file: "said", rows of (key, value, sentence, chapter), and the names of the others.
+
+    These are "programs", which change no logit, "unset", which are null, and "unknown".
+    """
+    table = words()
+    inside = {key.split(".")[0] for key in table["keys"] if "." in key}
+    found: dict[str, Any] = {"said": {}, "programs": {}, "unset": {}, "unknown": {}}
+    for key, name, value in _entries(file, inside):
+        row = _sentence(name, value, table)
+        if row is not None:
+            opened = isinstance(value, Mapping) and (key in inside or key.endswith("_config"))
+            found["said"].setdefault((key, "{…}" if opened else _short(value)), row)
+        else:
+            where = "programs" if name in table["programs"] else "unset" if value is None else "unknown"
+            found[where].setdefault(key)
+    said = [[key, value, says, chapter] for (key, value), (says, chapter) in found.pop("said").items()]
+    return {"said": said, **{where: list(names) for where, names in found.items()}}
+
+
+def _sentence(name: str, value: Any, table: Mapping[str, Any]) -> tuple[str, str] | None:
+    activation = table["activation"]
+    if name in activation["keys"] and isinstance(value, str) and value in activation:
+        return activation[value], activation["chapter"]
+    if name not in table["keys"] or value is None:
+        return None
+    chapter, *says = table["keys"][name]
+    return says[0 if value or len(says) == 1 else 1].replace("{}", shown(value)), chapter
+
+
+def shown(value: Any) -> str:
+    """Returns a value as a sentence has it: numbers with commas, and a list with what repeats folded."""
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
+    if isinstance(value, int | float):
+        return f"{Decimal(repr(value)).normalize():,f}".replace("Infinity", "∞")
+    if isinstance(value, list):
+        return ", ".join(_times(times, [_times(n, [shown(one)]) for n, one in unit]) for times, unit in fold(value))
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {shown(one)}' for key, one in value.items())}}}"
+    return value
+
+
+def _times(n: int, what: list[str]) -> str:
+    several = ", ".join(what)
+    return several if n == 1 else f"{n} × ({several})" if len(what) > 1 else f"{n} × {several}"
+
+
+def _short(value: Any) -> str:
+    text = shown(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+
+
+def fold(items: list[Any]) -> list[list[Any]]:
+    """Returns what a list repeats: [times, unit] for each piece, whose unit is [[n, item], …] of equal neighbours."""
+    found, at = [], 0
+    while at < len(items):
+        times, length = 1, 1
+        for size in range(1, min(LONGEST_UNIT, (len(items) - at) // 2) + 1):
+            unit, n = items[at : at + size], 1
+            while items[at + n * size : at + (n + 1) * size] == unit:
+                n += 1
+            if n > 1 and n * size > times * length:
+                times, length = n, size
+        unit = [[len(list(run)), item] for item, run in groupby(items[at : at + length])]
+        found.append([times, unit] if length > 1 else [1, [[times, items[at]]]])
+        at += times * length
     return found
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    if isinstance(value, list) and len(value) > 8:
-        return ", ".join(f"{word} × {len(list(run))}" for word, run in groupby(value))
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return str(value)
+# --- layers and numbers -------------------------------------------------------------------------------------
 
 
-def describe(anatomy: Anatomy) -> str:
-    """Returns the layers, weights, cache and arithmetic of a model as text."""
-    lines = [f"{anatomy.family}: {sum(len(kind.layers) for kind in anatomy.kinds)} layers"]
-    if anatomy.beside:
-        lines.append(f"the file also describes {', '.join(anatomy.beside)}, which is not counted here")
-    for kind in anatomy.kinds:
-        lines.append(f"  {len(kind.layers):3} × {kind.word}: {', '.join(kind.parts)}")
-    return "\n".join([*lines, "", *_counted(anatomy), "", *_kept(anatomy)])
+def report(file: Mapping[str, Any], positions: int) -> dict[str, Any]:
+    """Returns what is said of a file: its keys, and what it has been possible to count after so many positions.
+
+    Without a reason in "trouble", it has kinds of layers, their order, weights, what the cache keeps, multiply-adds,
+    and what our layers lack.
+    """
+    keys = keys_of(file)
+    try:
+        anatomy = read(file)
+        return keys | _counted(anatomy, positions)
+    except (TypeError, ValueError) as error:
+        return keys | {"trouble": str(error)}
 
 
-def _counted(anatomy: Anatomy) -> list[str]:
-    total, used = _by_part(anatomy.weights()), _by_part(anatomy.weights(active=True))
-    rows = [(part, f"{total[part]:,}", f"{used[part]:,}") for part in total]
-    rows.append(("total", f"{sum(total.values()):,}", f"{sum(used.values()):,}"))
-    if buffers := sum(anatomy.weights(groups=("buffers",)).values()):
-        rows.append(("learned numbers that the library does not count", f"{buffers:,}", ""))
-    head = ("weights", "all", "used by a token")
-    return _aligned([head, *rows])
+def _counted(anatomy: Anatomy, positions: int) -> dict[str, Any]:
+    table = words()
+    kind_of = {i: k for k, kind in enumerate(anatomy.kinds) for i in kind.layers}
+    weights, used = _by_part(anatomy.weights()), _by_part(anatomy.weights(active=True))
+    files = {group: anatomy.weights(groups=(group,)) for group in ("dropped", "buffers")}
+    now, following, later = (anatomy.kept(positions + n) for n in (0, 1, AHEAD))
+    cached: list[list[Any]] = []
+    for word, kept in now.items():
+        is_compressed = any("compressed" in kind.parts for kind in anatomy.kinds if kind.word == word)
+        ahead, after = (AHEAD, later) if is_compressed else (1, following)
+        adds = kept and [(n - m) / ahead for n, m in zip(after[word], kept, strict=True)]
+        cached.append([word, kept and list(kept), adds])
+    return {
+        "family": anatomy.family,
+        "beside": list(anatomy.beside),
+        "kinds": [
+            {
+                "word": kind.word,
+                "labels": [
+                    [row["label"], row["group"]] for row in table["labels"] if evaluate(row["if"], scope)
+                ],
+                "layers": len(kind.layers),
+                "boxes": [
+                    {name: row[name] for name in ("role", "new", "chapter")}
+                    | {name: _filled(row[name], scope) for name in ("title", "line")}
+                    for row in table["boxes"]
+                    if evaluate(row["if"], scope)
+                ],
+            }
+            for kind in anatomy.kinds
+            for scope in [anatomy.scope(kind)]
+        ],
+        "order": fold([kind_of[i] for i in sorted(kind_of)]),
+        "weights": weights
+        and [[table["titles"].get(part, part), n, used and used[part]] for part, n in weights.items()],
+        "files": {group: n if n is None else sum(n.values()) for group, n in files.items()},
+        "cached": cached,
+        "multiply_adds": anatomy.multiply_adds(positions),
+        "lacking": [list(row) for row in lacking(anatomy)],
+    }
 
 
-def _by_part(weights: Counter[tuple[str, str]]) -> Counter[str]:
-    found: Counter[str] = Counter()
+def _by_part(weights: Mapping[tuple[str, str], int] | None) -> dict[str, int] | None:
+    if weights is None:
+        return None
+    found: dict[str, int] = {}
     for (part, name), n in weights.items():
-        found[name if part == "model" else part] += n
-    return Counter({part: n for part, n in found.items() if n})
+        if n:
+            where = name if part == "model" else part
+            found[where] = found.get(where, 0) + n
+    return found
 
 
-def _kept(anatomy: Anatomy) -> list[str]:
-    rows: list[tuple[str, ...]] = [("kept for one text", *(f"{n:,} positions" for n in LENGTHS))]
-    kept = {n: anatomy.kept(n) for n in LENGTHS}
-    for word in kept[LENGTHS[0]]:
-        rows.append((f"{word}, bytes in bfloat16", *(f"{_bytes(kept[n][word]):,}" for n in LENGTHS)))
-    rows.append(("multiply-adds of the next token", *(f"{anatomy.multiply_adds(n):,}" for n in LENGTHS)))
-    return _aligned(rows)
+def _filled(pieces: list[Any], scope: Scope) -> str:
+    return "".join(shown(evaluate(piece, scope)) if i % 2 else piece for i, piece in enumerate(pieces))
 
 
-def _bytes(kept: tuple[int, int]) -> int:
-    """Returns the bytes of numbers in bfloat16, and of a state in float32."""
-    return 2 * kept[0] + 4 * kept[1]
+# --- as text ------------------------------------------------------------------------------------------------
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(w) if k == 0 else cell.rjust(w)
-            for k, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
+def describe(*reports: dict[str, Any], positions: int) -> str:
+    """Returns a report of `positions` as text, or of two reports what differs between them."""
+    seen = [{(part, label): values for part, label, *values in _rows(one, positions)} for one in reports]
+    parts: dict[str, list[tuple[str, list[str]]]] = {}
+    for part, label in dict.fromkeys(key for rows in seen for key in rows):
+        values = [rows.get((part, label), ["–"]) for rows in seen]
+        if len(values) == 1:
+            parts.setdefault(part, []).append((label, values[0]))
+        elif values[0][0] != values[1][0]:
+            parts.setdefault(part, []).append((label, [value[0] or "yes" for value in values]))
+    width = max((len(label) for rows in parts.values() for label, (value, *_) in rows if value), default=0)
+    return "\n\n".join(
+        "\n".join([part, *(f"  {label.ljust(width)}  {'  '.join(values)}".rstrip() for label, values in rows)])
+        for part, rows in parts.items()
+    )
+
+
+def _rows(one: dict[str, Any], positions: int) -> Iterator[tuple[str, ...]]:
+    """Yields (section, label, value, what is said of it)."""
+    if "trouble" in one:
+        yield "Not counted", one["trouble"], ""
+    else:
+        yield from _numbers(one, positions)
+    for key, value, says, _ in one["said"]:
+        yield "Keys", key, value, says
+    for title, where in (
+        ("Keys that change no logit", "programs"),
+        ("Keys that are null, as if they were not there", "unset"),
+        ("Keys that are not explained here", "unknown"),
+    ):
+        yield from ((title, key, "") for key in one[where])
+
+
+def _numbers(one: dict[str, Any], positions: int) -> Iterator[tuple[str, ...]]:
+    n_layers = sum(kind["layers"] for kind in one["kinds"])
+    for part in one["beside"]:
+        yield "Layers", f"{part}, not counted here", ""
+    for kind in one["kinds"]:
+        what = ", ".join(label for label, _ in kind["labels"])
+        yield "Layers", f"{kind['word']}: {what}", f"{kind['layers']} of {n_layers}"
+    title = "Weights, and those that a token uses"
+    rows = one["weights"] or []
+    for part, total, used in [*rows, ["all", _sum(rows, 1), _sum(rows, 2)]]:
+        yield title, part, _number(total) if used == total else f"{_number(total)} ({_number(used)})", ""
+    for group, what in FILES.items():
+        if (n := one["files"][group]) != 0:
+            yield title, f"{what}, not among all", _number(n), ""
+    title = f"Bytes kept for one text of {positions:,} positions"
+    for word, kept, adds in one["cached"]:
+        for each, what in ((2, "bfloat16"), (1, "8 bits")):
+            more = f"{_number(_bytes(adds, each))} for the next position"
+            yield title, f"{word}, in {what}", _number(_bytes(kept, each)), more
+    yield "Arithmetic", f"multiply-adds of the next token after {positions:,}", _number(one["multiply_adds"]), ""
+    for what, _ in one["lacking"]:
+        yield "What our code lacks", what, "", ""
+
+
+FILES = {
+    "dropped": "layers that predict further tokens",
+    "buffers": "learned biases of the router",
+}
+"""Numbers that files hold beside the weights of the library."""
+
+
+def _sum(rows: list[list[Any]], i: int) -> int | None:
+    return None if not rows or rows[0][i] is None else sum(row[i] for row in rows)
+
+
+def _number(n: int | None) -> str:
+    return "not known here" if n is None else f"{n:,}"
+
+
+def _bytes(kept: list[Any] | None, each: int) -> int | None:
+    """Returns the bytes of numbers of so many bytes each, and of states, which stay in float32."""
+    return None if kept is None else round(each * kept[0] + 4 * kept[1])

@@ -3,6 +3,7 @@
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -30,14 +31,15 @@ _OF_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "ceil": math.ceil}
 
-_OF_LISTS = ("len", "is_list")
+_OF_LISTS = ("len", "is_list", "numbers")
 
 
 def parse(text: str) -> Tree:
     """Returns the tree of a formula.
 
     It has numbers, texts in quotes, None, True and False; names; + - * // % ** and comparisons; `in`; and, or, not;
-    `a if b else c`; `a[i]`, `a.key`, len(a), is_list(a), min, max and ceil. What is not there is None.
+    `a if b else c`; `a[i]`, `a.key`, len(a), is_list(a), min, max, ceil and numbers(a): a list, also if it is written as "3,4,5". What
+    is not there is None.
 
     Raises:
         ValueError: it is no such formula.
@@ -112,16 +114,17 @@ def evaluate(tree: Tree, look: Look) -> Any:
             return isinstance(of(parts[1]), list)
         case "call" if parts[0] == "len":
             return len(_list(parts[1], of(parts[1]), look))
+        case "call" if parts[0] == "numbers":
+            listed = _list(parts[1], of(parts[1]), look)
+            return [int(n) for n in re.findall(r"\d+", listed)] if isinstance(listed, str) else listed
         case "call":
             return _FUNCTIONS[parts[0]](*(_number(part, of(part), look) for part in parts[1:]))
         case "==":
             return of(parts[0]) == of(parts[1])
         case "!=":
             return of(parts[0]) != of(parts[1])
-        case "in":
-            return _within(of(parts[0]), parts[1], of(parts[1]), look)
-        case "not in":
-            return not _within(of(parts[0]), parts[1], of(parts[1]), look)
+        case "in" | "not in":
+            return (of(parts[0]) in list(_list(parts[1], of(parts[1]), look))) == (kind == "in")
     values = [of(part) for part in parts]
     if kind == "+" and all(isinstance(value, list) for value in values):
         return values[0] + values[1]
@@ -143,12 +146,6 @@ def _list(tree: Tree, value: Any, look: Look) -> Any:
     if not isinstance(value, list | str):
         raise ValueError(_needs(tree, value, "a list", look))
     return value
-
-
-def _within(value: Any, tree: Tree, whole: Any, look: Look) -> bool:
-    if isinstance(whole, str) and not isinstance(value, str):
-        raise ValueError(_needs(tree, whole, "a list", look))
-    return value in _list(tree, whole, look)
 
 
 def _entry(tree: Tree, value: Any, index: int, look: Look) -> Any:

@@ -18,39 +18,50 @@ from typing import Any
 from glassformer import _checks as checks
 from glassformer.anatomy.formulas import evaluate, names_in, parse
 
-__all__ = ["Anatomy", "Kind", "Scope", "known_keys", "read", "tables"]
+__all__ = ["Anatomy", "Kind", "Scope", "classes", "families", "known_keys", "read", "tables"]
 __dir__ = __all__.copy
 
 MOST_LAYERS = 10_000
 
 WEIGHTS = ("matrices", "vectors")
 
+TELL_APART = ("n_norms", "window", "rotates", "placement", "gate", "shares_kv", "keys_are_values")
+"""Names in which layers of one word with the same weights may differ."""
+
 WRAPPED = ("thinker_config", "text_config", "language_config", "llm_config")
 """Keys under which a file of several parts has the part that reads and writes text; one may be within another."""
 
 
 @cache
-def tables() -> dict[str, Any]:
-    """Returns the tables of parts and families, with formulas as trees; a family has the lines of what it is like."""
-    room = resources.files("glassformer.anatomy")
-    parts, families = (
-        tomllib.loads((room / f"{name}.toml").read_text(encoding="utf-8")) for name in ("parts", "families")
-    )
-    whole: dict[str, dict[str, Any]] = {}
-    for name, lines in families.items():
-        like = whole.get(lines.pop("like", ""), {})
-        whole[name] = like | {line: parse(formula) for line, formula in lines.items()}
-    return {"parts": _trees(parts), "families": whole}
+def families() -> dict[str, Any]:
+    """Returns the lines of each family, with formulas as trees; `like` names the family that has the others."""
+    return {name: _trees(lines, but="like") for name, lines in _table("families.toml").items()}
 
 
 @cache
-def _classes() -> dict[str, Any]:
+def tables() -> dict[str, Any]:
+    """Returns the tables of parts and families, with formulas as trees; a family has the lines of what it is like."""
+    whole: dict[str, dict[str, Any]] = {}
+    for name, lines in families().items():
+        whole[name] = whole.get(lines.get("like", ""), {}) | {k: v for k, v in lines.items() if k != "like"}
+    return {"parts": _trees(_table("parts.toml")), "families": whole}
+
+
+@cache
+def classes() -> dict[str, Any]:
     """Returns what the library's class of each family takes for keys that a file lacks, and its other names of keys."""
     return json.loads((resources.files("glassformer.anatomy") / "classes.json").read_text(encoding="utf-8"))
 
 
-def _trees(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: parse(one) if isinstance(one, str) else _trees(one) for name, one in table.items()}
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads((resources.files("glassformer.anatomy") / name).read_text(encoding="utf-8"))
+
+
+def _trees(table: Mapping[str, Any], *, but: str = "") -> dict[str, Any]:
+    return {
+        name: one if name == but else parse(one) if isinstance(one, str) else _trees(one)
+        for name, one in table.items()
+    }
 
 
 class Scope:
@@ -61,7 +72,7 @@ class Scope:
 
     def __init__(self, family: str, given: Mapping[str, Any], **known: Any) -> None:
         self.lines, self.given = tables()["families"][family], given
-        self.absent = _classes()[family]["defaults"]
+        self.absent = classes()[family]["defaults"]
         self.known, self._within = known, set[str]()
 
     def __call__(self, name: str) -> Any:
@@ -217,7 +228,7 @@ def read(file: Mapping[str, Any]) -> Anatomy:
     family = given.get("model_type")
     if not isinstance(family, str) or (family := _family(family)) is None:
         raise ValueError(f"model_type={given.get('model_type')!r} is not known here")
-    aliases = _classes()[family]["aliases"]
+    aliases = classes()[family]["aliases"]
     given = {
         aliases.get(key, key) if aliases.get(key) not in given else key: value for key, value in given.items()
     }
@@ -236,7 +247,7 @@ def read(file: Mapping[str, Any]) -> Anatomy:
         for part in ("model", *parts):
             scope.check(part)
         values = (
-            scope("n_norms"),
+            *(repr(scope(name)) for name in TELL_APART),
             *(tuple(scope.of(part, group).values()) for part in parts for group in WEIGHTS),
         )
         word = str(scope("layer_type"))
@@ -246,9 +257,9 @@ def read(file: Mapping[str, Any]) -> Anatomy:
 
 def _family(model_type: str) -> str | None:
     """Returns the family of a file: its model_type, or that of the text part of such a file."""
-    if model_type in _classes():
+    if model_type in classes():
         return model_type
-    return next((name for name, one in _classes().items() if model_type in one.get("files", [])), None)
+    return next((name for name, one in classes().items() if model_type in one.get("files", [])), None)
 
 
 def _of_layer(given: Mapping[str, Any], i: int) -> Mapping[str, Any]:

@@ -5,10 +5,10 @@ Only matrix products are counted, which make up all but a few per cent of the wo
 out. The axes: T positions that are read, S positions that they attend to.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -67,21 +67,38 @@ def generation_work(config: ModelConfig, n_prompt: int, n_new: int, *, cache: bo
     )
 
 
-def cache_bytes(config: ModelConfig, n_positions: int, *, bytes_per_number: int = 4) -> int:
+@runtime_checkable
+class Keeps(Protocol):
+    """What `anatomy.read` returns of a config.json, whether or not our code runs the model."""
+
+    def kept(self, positions: int) -> Mapping[str, tuple[int, int] | None]:
+        """Returns for each kind of layer how many numbers are kept, and how many more in float32, if it is known."""
+        ...
+
+
+def cache_bytes(model: ModelConfig | Keeps, n_positions: int, *, bytes_per_number: int = 4) -> int:
     """Returns the bytes of what all layers keep of `n_positions` of one text; a float32 has 4 bytes.
 
-    A layer with a window keeps only what the window can still see.
+    A layer with a window keeps only what the window can still see, and a state is kept in float32.
 
     Derived in chapter 11.
 
     Raises:
-        ValueError: the configuration is not that of a decoder or has no head, or a number is below 1.
+        ValueError: the configuration is not that of a decoder or has no head, a number is below 1, or it is not known
+            what a kind of layer keeps.
     """
-    _check_decoder(config)
     checks.whole("n_positions", n_positions)
     checks.whole("bytes_per_number", bytes_per_number)
-    layers = config.layers(config.n_layers).values()
-    return bytes_per_number * sum(n * layer.attention.cached(n_positions) for layer, n in layers)
+    if isinstance(model, ModelConfig):
+        _check_decoder(model)
+        layers = model.layers(model.n_layers).values()
+        return bytes_per_number * sum(n * layer.attention.cached(n_positions) for layer, n in layers)
+    found = 0
+    for word, kept in model.kept(n_positions).items():
+        if kept is None:
+            raise ValueError(f"it is not known what layers of the kind {word} keep")
+        found += bytes_per_number * kept[0] + 4 * kept[1]
+    return found
 
 
 @dataclass

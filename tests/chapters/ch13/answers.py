@@ -14,23 +14,34 @@ ANSWERS = Answers()
 right, slip = ANSWERS.right, ANSWERS.slip
 
 
-@right("real.count_llama")
-def count_by_shapes(vocab_size, d_model, n_layers, n_heads, n_kv_heads, d_ff, *, tied=False):
-    D, K = d_model, d_model // n_heads
-    shapes = [(D, n_heads * K), (D, n_kv_heads * K), (D, n_kv_heads * K), (n_heads * K, D)]
-    shapes += [(D, d_ff), (D, d_ff), (d_ff, D), (D, 1), (D, 1)]
-    shapes = shapes * n_layers + [(D, 1), (vocab_size, D)] + [(vocab_size, D)] * (not tied)
+@right("real.active_parameters")
+def active_by_shapes(config):
+    D, H = config["hidden_size"], config["num_attention_heads"]
+    G = H if config.get("num_key_value_heads") is None else config["num_key_value_heads"]
+    K = D // H if config.get("head_dim") is None else config["head_dim"]
+    shapes = [(D, H * K), (D, G * K), (D, G * K), (H * K, D), (D, 1), (D, 1)]
+    if "qwen3" in config["model_type"]:
+        shapes += [(K, 1), (K, 1)]
+    if config.get("num_experts"):
+        F, chosen = config["moe_intermediate_size"], config["num_experts_per_tok"]
+        shapes += [(D, config["num_experts"])] + [(D, F), (D, F), (F, D)] * chosen
+    else:
+        F = config["intermediate_size"]
+        shapes += [(D, F), (D, F), (F, D)]
+    shapes = shapes * config["num_hidden_layers"] + [(D, 1), (config["vocab_size"], D)]
+    shapes += [(1, D)] * (not config["tie_word_embeddings"])
     return sum(rows * columns for rows, columns in shapes)
 
 
-@right("real.read_config")
-def read_by_questions(config):
-    heads = answering = config["num_attention_heads"]
-    if config.get("num_key_value_heads") is not None:
-        answering = config["num_key_value_heads"]
-    width = config["head_dim"] if config.get("head_dim") else config["hidden_size"] / heads
-    per_block = 2 * 2 * answering * int(width)
-    return np.array([int(width), heads // answering, per_block * config["num_hidden_layers"]])
+@right("real.cache_bytes")
+def cache_by_lists(config, length):
+    heads = config["num_attention_heads"]
+    answering = config.get("num_key_value_heads") or heads
+    width = config.get("head_dim") or config["hidden_size"] / heads
+    kinds = config.get("layer_types") or config["num_hidden_layers"] * ["full_attention"]
+    window = config.get("sliding_window") or length + 1
+    kept = [len(range(length)[-window:][1 - window :]) if "sliding" in kind else length for kind in kinds]
+    return np.array(4 * answering * int(width) * sum(kept))
 
 
 @right("real.split_conv1d")
@@ -122,7 +133,8 @@ def gpt2_by_einsum(ids, weights, n_heads):
 
 
 # The book's answers with a slip
-slip("real.count_llama", "a float", "return ", "return 1.0 * ")
+slip("real.active_parameters", "a float", "return ", "return 1.0 * ")
+slip("real.cache_bytes", "a float", "positions * 2", "positions * 2.0")
 slip("real.split_conv1d", "should return 6 things", "return W_q, W_k, W_v, b_q, b_k, b_v", "return W_q, b_q")
 slip(
     "real.rename", "should raise ValueError; yours quietly returned a str, 'decoder.blocks.0.attention.W_qkv",

@@ -7,29 +7,22 @@ import re
 
 import pytest
 
-from glassformer.chapters.ch13.config_reader import (
-    DEPENDS,
-    LONGEST,
-    RUN,
-    ConfigReader,
-    examples,
-    tables,
-    written,
-)
-from glassformer.config import FAMILIES, ModelConfig
+from glassformer import anatomy
+from glassformer.chapters.ch13.config_reader import FIRST, LONGEST, ConfigReader, tables
 from glassformer.huggingface import config_from_hf, config_to_hf, unknown_keys
 from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.keys import WITHOUT_TYPE
-from glassformer.inside import cache_bytes
-from glassformer.layers import Residual
+from glassformer.inside import cache_bytes, multiply_adds
 from glassformer.published import PUBLISHED, published
 from glassformer.widgets.kit import modules
 
-EXAMPLES = {name: json.loads(text) for _, name, text in examples()}
-LETTERS = ConfigReader()._letters
-FORMULAS = ConfigReader()._formulas
 TABLES = tables()
 FORM = {"fields": {}}
+
+
+def written(name):
+    """Returns the config.json of a published model, as this book writes it."""
+    return config_to_hf(published(name).config)
 
 
 def says(given):
@@ -44,13 +37,10 @@ def of_kind(given):
     """Returns the tables of one family: all of them for hundreds of files would take megabytes."""
     kind = given.get("model_type")
     formats = {name: form if name == kind else FORM for name, form in TABLES["formats"].items()}
-    return TABLES | {"formats": formats, "known": {}}
+    return TABLES | {"formats": formats}
 
 
 # --- the numbers ------------------------------------------------------------------------------------------
-
-# The published models of families that Hugging Face's names are known of
-WRITTEN = [name for name in PUBLISHED if not name.startswith(("bloom", "starcoder"))]
 
 VALUES = itertools.cycle([None, True, 0, -1, 2.5, 7, "x", [], {}, [1]])
 SPECIAL = ("tie_word_embeddings", "quantization_config", "sliding_window", "use_sliding_window", "mlp_bias")
@@ -198,12 +188,12 @@ def files():
     """Yields files in which each field is left out or has a wrong value, and files of other families."""
     names = "gpt2 bert-base t5-small llama-3-8b qwen2.5-0.5b qwen3-0.6b llama-3.2-1b mistral-7b-v0.1"
     for name in names.split():
-        base = EXAMPLES[name] if name in EXAMPLES else written(name)
+        base = written(name)
         several = 2 if name in ("gpt2", "bert-base", "t5-small") else 1  # the others share one format
         for field in dict.fromkeys([*base, *SPECIAL]):
             yield from (base | {field: value} for value in itertools.islice(VALUES, several))
             yield {other: value for other, value in base.items() if other != field}
-    llama, t5, mistral = written("llama-2-7b"), written("t5-small"), EXAMPLES["mistral-7b-v0.1"]
+    llama, t5, mistral = written("llama-2-7b"), written("t5-small"), written("mistral-7b-v0.1")
     for kind in (
         *["gpt_neox", "bloom", "gpt_bigcode", "gemma2", "mixtral", "phi3", "deepseek_v3", "it's"],
         'a "b"',
@@ -281,25 +271,6 @@ def near(a, b):
     return type(a) is type(b) and a == b
 
 
-def read(call, *texts, formulas=None):
-    """Returns what the view says about texts; without formulas it counts nothing."""
-    kinds = [next((kind for kind in TABLES["formats"] if f'"{kind}"' in text), None) for text in texts]
-    given = [
-        [text, of_kind({"model_type": kind}), formulas or {}, LETTERS]
-        for text, kind in zip(texts, kinds, strict=True)
-    ]
-    return call.each("config_reader", "read", given)
-
-
-def of_family(family):
-    """Returns the formulas of one family."""
-
-    def own(entries):
-        return {key: each for key, each in entries.items() if f"{key} ".startswith(f"{family} ")}
-
-    return {part: one | {"entries": own(one["entries"])} for part, one in FORMULAS.items()}
-
-
 def test_every_family_that_tables_cannot_express_has_its_reader():
     [body] = re.findall(r"^const READERS = \{\n(.*?)^\};", modules.read("hubconfig"), re.M | re.S)
     in_javascript = re.findall(r"^  (\w+)\(", body, re.M)
@@ -307,83 +278,34 @@ def test_every_family_that_tables_cannot_express_has_its_reader():
     assert in_javascript == with_code, "add to READERS of hubconfig.js"
 
 
-def test_every_published_model_is_counted_to_the_digit(call):
+def read(call, *texts):
+    """Returns what the view says of texts after 1,000 positions, with the tables of their families alone."""
+    cases = []
+    for text in texts:
+        kind = next((kind for kind in anatomy.families() if f'"{kind}"' in text), "llama")
+        own = {part: {kind: anatomy.tables()["families"][kind]} for part in ("families",)}
+        own |= {"classes": {kind: anatomy.classes().get(kind, {"defaults": {}, "aliases": {}})}}
+        whole = own | {"parts": anatomy.tables()["parts"], "words": anatomy.words()}
+        cases.append([text, {"ours": of_kind({"model_type": kind}), "anatomy": whole, "longest": LONGEST}, 1000])
+    return call.each("config_reader", "read", cases)
+
+
+# The published models of families that Hugging Face's names are known of
+WRITTEN = [name for name in PUBLISHED if not name.startswith(("bloom", "starcoder"))]
+
+
+def test_every_published_model_runs_and_is_counted_to_the_digit(call):
     assert len(WRITTEN) > 20
-    for family in FAMILIES:
-        names = [name for name in WRITTEN if PUBLISHED[name].config.family == family]
-        texts = [json.dumps(config_to_hf(PUBLISHED[name].config)) for name in names]
-        for name, found in zip(names, read(call, *texts, formulas=of_family(family)), strict=True):
-            count = PUBLISHED[name].config.parameter_count()
-            assert (found["kind"], found["lacks"]) == ("runs", []), name
-            assert found["total"] == PUBLISHED[name].n_parameters == count.total
-            assert {p["name"]: p["count"] for p in found["parts"]} == {p.name: p.count for p in count.parts}
-
-
-SIZES = {
-    "vocab_size": 50,
-    "context_length": 100,
-    "d_model": 48,
-    "n_layers": 11,
-    "n_heads": 4,
-    "positions": "rope",
-}
-SANDWICH, OUTPUT = Residual(placement="sandwich"), Residual(placement="output", scale=0.5)
-OF_KINDS = (
-    {"kinds": {"every": {"residual": SANDWICH}}, "qk_norm": "width"},
-    {
-        "kinds": {"near": {"sliding_window": 5}, "far": {"positions": "none"}},
-        "order": "near*3 far",
-        "norm": "rmsnorm",
-    },
-    {
-        "kinds": {
-            "near": {"n_heads": 6, "n_kv_heads": 2, "d_head": 10, "d_ff": 7},
-            "far": {"residual": SANDWICH},
-        },
-        "order": "near*2 far near",
-        "qk_norm": "width",
-    },
-    {
-        "kinds": {
-            "a": {"feedforward": "geglu", "norm_placement": "post"},
-            "b": {"residual": OUTPUT},
-            "c": {"d_ff": 96},
-        },
-        "order": "a b*30 c",
-        "qk_norm": True,
-    },
-    {
-        "kinds": {
-            "a": {"n_kv_heads": 1, "attention_bias": "none"},
-            "b": {"feedforward_bias": False},
-            "c": {},
-        },
-        "order": "a b c",
-        "family": "encoder-decoder",
-        "n_decoder_layers": 2,
-    },
-)
-
-
-def test_layers_that_differ_are_counted_to_the_digit(call):
-    for changes in OF_KINDS:
-        config = ModelConfig(**SIZES | changes)
-        parts = call("counting", "counted", config.to_fields(), of_family(config.family), LETTERS)
-        lines = [(p.name, p.times, p.each, p.count) for p in config.parameter_count().parts]
-        assert [(p["name"], p["times"], p["each"], p["count"]) for p in parts] == lines, changes
-        drawn = call("counting", "together", parts)
-        assert [p["name"] for p in drawn] == [
-            name for name in DEPENDS if any(p["place"] == name for p in parts)
-        ]
-        assert sum(p["count"] for p in drawn) == config.parameter_count().total
-        spelled = call.each("counting", "formulaOf", [[p] for p in drawn])
-        for part, words in zip(drawn, spelled, strict=True):
-            lines = [str(p) for p in config.parameter_count().parts if p.name.split(",")[0] == part["name"]]
-            assert words == " + ".join(lines)
+    texts = [json.dumps(config_to_hf(PUBLISHED[name].config)) for name in WRITTEN]
+    for name, found in zip(WRITTEN, read(call, *texts), strict=True):
+        assert (found["verdict"], found["lacks"]) == ("Our code runs it, in NumPy and in PyTorch.", []), name
+        seen = found["report"]
+        assert sum(row[1] for row in seen["weights"]) == PUBLISHED[name].n_parameters, name
+        config = PUBLISHED[name].config
         if config.family == "decoder":
-            caches = call("counting", "cachesOf", config.to_fields(), 100)
-            kept = sum(2 * each["L"] * each["G"] * each["K"] * each["kept"] for each in caches)
-            assert kept == cache_bytes(config, 100, bytes_per_number=1)
+            kept = sum(numbers + state for _, (numbers, state), _ in seen["cached"])
+            assert kept == cache_bytes(config, 1000, bytes_per_number=1), name
+            assert seen["multiply_adds"] == multiply_adds(config, 1, 1000), name
 
 
 @pytest.mark.parametrize(
@@ -406,204 +328,54 @@ def test_layers_that_differ_are_counted_to_the_digit(call):
         ("true", "this is true or false"),
         ("{}", "model_type is missing: in a config.json that is read here, it is one of 'bert', 'llama'"),
         (json.dumps(written("gpt2") | {"n_layer": 2.5}), "n_layer=2.5 must be a whole number"),
-        (json.dumps(written("gpt2") | {"n_embd": 10**30}), "n_embd=1e.30 must be at most 100000: this page"),
+        (json.dumps(written("gpt2") | {"n_embd": 10**30}), "n_embd=1e.30 must be at most 100000\."),
         (json.dumps(written("gpt2")).replace("50257", "1e999"), "vocab_size=inf must be a whole number"),
         (json.dumps(written("gpt2") | {"n_head": 11}), "n_embd=768 is not divisible by n_head=11"),
         (json.dumps(written("llama-3-8b") | {"num_key_value_heads": 5}), "num_attention_heads=32 is not div"),
         ('{"model_type": "gpt2", "vocab_size": 9}', "n_positions is missing"),
         ('{"model_type": "__proto__"}', "model_type='__proto__' is not one of"),
-        (" " * (LONGEST + 1), "These are 20,001 characters"),
+        (" " * (LONGEST + 1), "These are 1,000,001 characters"),
     ],
 )
-def test_what_is_no_config_gets_one_clear_sentence(call, text, words):
+def test_what_our_code_does_not_read_gets_one_clear_sentence(call, text, words):
     (found,) = read(call, text)
-    assert found["kind"] != "runs"
-    assert re.search(words, found["verdict"]), found["verdict"]
+    assert not found.get("verdict", "").startswith("Our code runs")
+    assert re.search(words, said := found.get("trouble") or found["note"]), said
 
 
-FOREIGN = written("llama-3-8b") | {"model_type": "something"}
+def test_a_key_that_nobody_knows_is_named_and_nothing_is_skipped(call):
+    given = written("llama-3-8b") | {"router_bias": 8, "head_dim": None, "use_cache": True}
+    (found,) = read(call, json.dumps(given))
+    assert found["verdict"] == "Our code runs it only without some of its keys."
+    assert "`router_bias`" in found["lacks"][0][0]
+    seen = found["report"]
+    assert seen["unknown"] == ["router_bias"]
+    assert "head_dim" in seen["unset"]
+    assert "use_cache" in seen["programs"]
+    names = [key for key, *_ in seen["said"]]
+    assert {key.split(".")[0] for key in [*names, *seen["unset"], *seen["programs"], *seen["unknown"]]} == set(given)
 
 
-@pytest.mark.parametrize(
-    ("changes", "fields"),
-    [
-        ({"sliding_window": 4096, "layer_types": ["full_attention", "sliding_attention"]}, ["model_type"]),
-        ({"final_logit_softcapping": 30.0, "residual_multiplier": 0.5}, ["model_type"]),
-        ({"rope_scaling": {"type": "longrope"}, "rope_parameters": None}, ["rope_scaling"]),
-        ({"rope_parameters": {"full_attention": {"rope_type": "longrope"}}}, ["rope_parameters"]),
-        ({"rope_parameters": {"partial_rotary_factor": 0.5}}, ["partial_rotary_factor"]),
-        ({"rope_scaling": {"type": "yarn"}, "rope_parameters": None}, ["model_type"]),
-        ({"num_experts": 128}, ["num_experts"]),
-        ({"num_local_experts": 1}, ["model_type"]),
-        ({"kv_lora_rank": 512, "n_routed_experts": 256}, ["n_routed_experts", "kv_lora_rank"]),
-        ({"quantization_config": {"bits": 4}}, ["quantization_config"]),
-        ({"rotary_pct": 0.25, "use_parallel_residual": True}, ["use_parallel_residual", "rotary_pct"]),
-        ({"layer_types": ["linear_attention", "full_attention"]}, ["layer_types"]),
-        ({"num_kv_shared_layers": 10, "altup_num_inputs": 4}, ["num_kv_shared_layers", "altup_num_inputs"]),
-    ],
-)
-def test_what_our_code_lacks_is_named(call, changes, fields):
-    text = json.dumps(FOREIGN | changes | {"was": "llama"})  # whose names of fields it has
-    (found,) = read(call, text)
-    assert [each["field"] for each in found["lacks"]] == fields
-    said = {s["field"]: s["says"] for s in found["sentences"]}
-    assert said["num_attention_heads"] == "Each block has 32 query heads."
-    # What experts and latent vectors change is not said as if they were not there.
-    assert ("intermediate_size" in said) == all("expert" not in field for field in changes)
-    shared = "32 query heads share 8 key/value heads: four to one (GQA)."
-    assert said.get("num_key_value_heads") == (None if "kv_lora_rank" in changes else shared)
+def test_of_a_family_that_nobody_knows_the_keys_are_explained_and_nothing_is_counted(call):
+    (found,) = read(call, json.dumps(written("llama-3-8b") | {"model_type": "something"}))
+    assert found["report"]["trouble"] == "model_type=\"something\" is not known here"
+    assert "weights" not in found["report"]
+    said = {key: says for key, _, says, _ in found["report"]["said"]}
+    assert said["hidden_size"] == "The residual stream has 4,096 numbers at each position, from the embedding to the head."
 
 
-def test_stretching_and_a_window_are_explained(call):
-    qwen3 = written("qwen3-8b")
-    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
-    qwen3 |= {"rope_scaling": qwen3["rope_parameters"] | yarn, "rope_parameters": None}
-    texts = [json.dumps(one) for one in (written("llama-3.2-1b"), written("mistral-7b-v0.1"), qwen3)]
-    llama, mistral, qwen = (
-        {s["field"] + s["chapter"]: s["says"] for s in found["sentences"]}
-        for found in read(call, *texts, formulas=of_family("decoder"))
-    )
-    assert llama["rope_scaling04"] == (
-        "Llama 3.1’s rule stretches a context of 8,192 positions. Pairs that make less than 1 rotation in it become 32 "
-        "times as slow, pairs that make more than 4 stay as they are, and those in between are blended."
-    )
-    assert mistral["sliding_window13"] == (
-        "In each layer, a position sees itself and the 4,095 before it: a sliding window."
-    )
-    assert qwen["rope_scaling04"].startswith("YaRN stretches a context of 32,768 positions. Pairs")
-    assert qwen["rope_scaling13"].startswith("Rotated queries and keys are multiplied by 1.139, ")
-    assert not any("rope_scaling" in field or "window" in field for field in read_fields(call, "llama-3-8b"))
-
-
-def test_a_file_of_another_family_is_guessed_by_the_tables_of_all(call):
-    said = {each["field"]: each["says"] for each in call("sentences", "guessed", FOREIGN, TABLES)}
-    stream = "The residual stream has 4,096 numbers at each position, from the embedding to the head."
-    assert said["hidden_size"] == stream
-    assert len(said) == 7, said
-
-
-LARGE = SMALL | {"num_hidden_layers": 26, "max_position_embeddings": 32_768}
-GEMMA3 = LARGE | {"model_type": "gemma3_text", "sliding_window": 512}
-GRANITE = LARGE | {"model_type": "granite", "attention_multiplier": 0.0078125, "residual_multiplier": 0.22}
-OLMO3 = LARGE | {"model_type": "olmo3", "rope_scaling": YARN}
-
-
-@pytest.mark.parametrize(
-    ("given", "field", "words"),
-    [
-        (GEMMA3, "layer_types",
-         "Of 26 layers, 22 see only the last 512 positions, and every sixth sees the whole text."),
-        (GEMMA3 | {"num_hidden_layers": 6}, "layer_types",
-         "Of 6 layers, the first 5 see only the last 512 positions, and the last sees the whole text."),
-        (GEMMA3 | {"num_hidden_layers": 2, "layer_types": [F, S]}, "layer_types",
-         "Of 2 layers, the first sees the whole text, and the last sees only the last 512 positions."),
-        (GEMMA3 | {"num_hidden_layers": 5, "layer_types": [S, F, F, S, F]}, "layer_types",
-         "Of 5 layers, 2 see only the last 512 positions, and 3 see the whole text."),
-        (GEMMA3 | {"num_hidden_layers": 4, "layer_types": [F] * 4}, "layer_types", None),
-        (LARGE | {"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 20}, "max_window_layers",
-         "Of 26 layers, the first 20 see the whole text, and the last 6 see only the last 4,096 positions."),
-        (LARGE | {"model_type": "smollm3"}, "no_rope_layers",
-         "Of 26 layers, 20 rotate queries and keys by their position, and every fourth rotates nothing, so "
-         "positions do not change its scores."),
-        (GEMMA3, "sliding_window",
-         "In the 22 layers with a window, a position sees itself and the 511 before it: a sliding window."),
-        (GEMMA3, "rope_local_base_freq",
-         "In the 22 layers with a window, RoPE rotates queries and keys by their position. With this base, one"
-         " rotation of the slowest pair takes 58,470 positions."),
-        (GEMMA3, "rope_theta",
-         "In the 4 layers without a window, RoPE rotates queries and keys by their position. With this base, "
-         "one rotation of the slowest pair takes 5,640,335 positions."),
-        (GEMMA3 | {"rope_scaling": {"rope_type": "linear", "factor": 8}}, "rope_scaling",
-         "In the 4 layers without a window, positions are divided by 8, so every pair is 8 times as slow."),
-        (OLMO3, "rope_scaling",
-         "In the 6 layers without a window, rotated queries and keys are multiplied by 1.150, and so the "
-         "scores by its square: YaRN’s temperature."),
-        (LARGE | {"model_type": "smollm3"}, "rope_theta",
-         "RoPE rotates queries and keys by their position. With this base, one rotation of the slowest pair "
-         "takes 2,049,185 positions."),
-        (GEMMA3, "model_type", "Token vectors are multiplied by √D = 8 before the first block."),
-        (GEMMA3, "model_type",
-         "Each sublayer has two norms: one before it, and one after it, before the residual sum."),
-        (OLMO3, "model_type",
-         "Each norm comes after its sublayer and before the residual sum; the sublayer itself reads the stream"
-         " without a norm."),
-        (OLMO3, "model_type",
-         "One RMSNorm brings the queries of all heads together to a standard size, and another the keys, so "
-         "scores stay small."),
-        (LARGE | {"model_type": "gemma2"}, "attn_logit_softcapping",
-         "A soft cap keeps every score s between −50 and 50: it becomes 50 · tanh(s/50)."),
-        (LARGE | {"model_type": "gemma2"}, "final_logit_softcapping",
-         "A soft cap keeps every logit z between −30 and 30: it becomes 30 · tanh(z/30)."),
-        (LARGE | {"model_type": "ministral3"}, "rope_parameters",
-         "From position 16,384 on, the scores of a query grow with its position: they are multiplied by 1 + "
-         "0.1 · ln(1 + ⌊position/16,384⌋)."),
-        (GRANITE, "attention_multiplier", "Scores are multiplied by 0.00781 instead of 1/√K = 0.25."),
-        (GRANITE, "residual_multiplier", "What a sublayer adds to the stream is multiplied by 0.22."),
-        (GRANITE | {"embedding_multiplier": 12}, "embedding_multiplier",
-         "Token vectors are multiplied by 12 before the first block."),
-        (GRANITE | {"logits_scaling": 5}, "logits_scaling", "Logits are divided by 5."),
-        (GRANITE | {"attention_multiplier": 0.25}, "attention_multiplier", None),
-        (LARGE | {"model_type": "arcee"}, "hidden_act",
-         "Squared ReLU: negative numbers become zero, and positive ones are squared."),
-    ],
-)  # fmt: skip
-def test_what_newer_families_have_is_explained(call, given, field, words):
-    (found,) = read(call, json.dumps(given), formulas=of_family("decoder"))
-    said = [s["says"] for s in found["sentences"] if s["field"] == field]
-    assert words in said if words else said == [], said
-
-
-def read_fields(call, name):
-    (found,) = read(call, json.dumps(written(name)), formulas=of_family("decoder"))
-    return [s["field"] for s in found["sentences"]]
-
-
-def test_a_key_that_nobody_knows_is_named_and_does_not_run_as_it_is(call):
-    given = written("llama-3-8b") | {"router_bias": 8, "rope_scaling": None}
-    (found,) = read(call, json.dumps(given), formulas=of_family("decoder"))
-    assert (found["kind"], found["lacks"]) == ("runs", [{"field": "router_bias", "lacks": "8"}])
-    assert "as it is" not in found["verdict"]
-    assert found["total"] == published("llama-3-8b").n_parameters
-
-
-@pytest.mark.parametrize("name", ["gpt2", "mistral-7b-v0.1", "llama-3-8b", "qwen3-0.6b"])
-def test_what_follows_is_what_python_computes(call, name):
-    config = published(name).config
-    (found,) = read(call, json.dumps(written(name)), formulas=of_family("decoder"))
-    rows = call("config_reader", "derived", found, {})
-    numbers = {what: number for what, _, number in rows}
-    assert numbers["Width of a head K"] == str(config.d_head)
-    assert numbers["Query heads for each key/value head"] == str(config.n_heads // config.n_kv_heads)
-    cache = cache_bytes(config, config.context_length, bytes_per_number=2)
-    shown = numbers[f"KV cache in bfloat16, {config.context_length:,} positions"]
-    assert shown == call("counting", "inBytes", cache)
-    total = config.parameter_count().total
-    assert numbers["Weights in bfloat16"] == call("counting", "inBytes", 2 * total)
-    assert numbers["Operations for each token"] == call("counting", "much", 2 * total)
-
-
-def test_examples_are_the_published_models_and_such_as_are_refused():
-    for kind, name, text in examples():
-        said = says(json.loads(text))
-        assert ("config" in said) == (kind == "runs"), name
-        if name in RUN:
-            assert config_from_hf(json.loads(text)) == published(name).config
-    assert len({says(given)["refused"] for given in EXAMPLES.values() if "refused" in says(given)}) == 5
-    assert ConfigReader().config == published("llama-3-8b").config
+def test_the_layers_that_repeat_are_folded(call):
+    for items, folded in (
+        ("WWWWWFWWWWWF", [[2, [[5, "W"], [1, "F"]]]]),
+        ("DDDEEEE", [[1, [[3, "D"]]], [1, [[4, "E"]]]]),
+        ("MEMEMEME", [[4, [[1, "M"], [1, "E"]]]]),
+        ("SSFSSFSS", [[2, [[2, "S"], [1, "F"]]], [1, [[2, "S"]]]]),
+        ("A", [[1, [[1, "A"]]]]),
+    ):
+        assert call("anatomy", "fold", list(items)) == folded == anatomy.fold(list(items))
 
 
 # --- what is seen -----------------------------------------------------------------------------------------
-
-
-def sentences(w):
-    w.settle()
-    rows = w.root.locator(".gf-sentence")
-    return {
-        field: (value, text)
-        for field, value, text in rows.evaluate_all(
-            "rows => rows.map(r => [...r.querySelectorAll('code'), r.children[1]].map(e => e.textContent))"
-        )
-    }
 
 
 def verdict(w):
@@ -611,52 +383,68 @@ def verdict(w):
     return w.root.locator(".gf-verdict").inner_text()
 
 
+def of_shelf(name):
+    return next(one["config"] for one in anatomy.shelf() if one["name"] == name)
+
+
 def test_read_by_keyboard(mount, shoot):
     w = mount(ConfigReader())
     shoot("configreader-900")
-    assert verdict(w) == "It runs as it is."
-    assert w.root.locator(".gf-count-title").inner_text() == "8,030,261,248 parameters, as many as llama-3-8b"
-    said = "32 query heads share 8 key/value heads: four to one (GQA)."
-    assert sentences(w)["num_key_value_heads"] == ("8", said)
-    assert w.says == "Feed-forward: 32 × 3D·F = 32 × 3·4,096·14,336 = 5,637,144,576, 70.2 % of all."
-    w.root.locator(".gf-part-row.gf-here").focus()
-    w.page.keyboard.press("ArrowUp")
-    assert w.says.startswith("Attention: 32 × (2D·G·K + 2D²)")
-    assert w.saved()["part"] == "attention"
+    file = of_shelf(FIRST)
+    seen = anatomy.report(file, 100_000)
+    total = sum(row[1] for row in seen["weights"])
+    assert w.says.startswith(f"{FIRST} has 64 layers: 48 × linear attention (state, dense), 16 × full attention")
+    assert verdict(w).startswith("Our code does not run it.")
+    assert "the delta rule: a state of fixed size" in verdict(w)
+    parts = {row[0]: row[1:] for row in w.tables()[1][1:]}
+    assert parts["all"] == [f"{total:,}"] * 2 or parts["all"][0] == f"{total:,}"
+    assert len(w.tables()[3]) - 1 == len(w.root.locator(".gf-sentence").all()) == len(seen["said"])
 
-    for kind, name, text in examples():
-        w.root.get_by_role("button", name=name, exact=True).press("Enter")
-        assert w.saved()["text"] == text
-        expected = says(json.loads(text))
-        assert verdict(w).startswith("It runs" if kind == "runs" else "Our code refuses it.")
-        assert w.root.locator(".gf-stack").is_visible() == (kind == "runs")
-        if "config" in expected:
-            total = w.widget.config.parameter_count().total
-            assert w.root.locator(".gf-count-title").inner_text().startswith(f"{total:,} parameters")
-            parts = {row[0]: row[4] for row in w.tables()[1][1:]}
-            assert parts["total"] == f"{total:,}"
-            assert len(w.tables()[0]) - 1 == len(w.root.locator(".gf-sentence").all())
-    assert verdict(w) == "Our code refuses it. n_layer is missing."
-    w.root.get_by_role("button", name="eight experts").press("Enter")
-    assert w.says == "Our code refuses it. It lacks a mixture of experts (MoE)."
-    assert "lacks a mixture of experts (MoE): 8 feed-forward networks in each block" in w.root.inner_text()
+    boxes = w.root.locator(".gf-boxes li")
+    assert "delta rule" in " ".join(boxes.all_inner_texts())
+    w.root.get_by_role("button", name="16 × full attention").press("Enter")
+    w.settle()
+    assert w.saved()["kind"] == 1
+    assert "delta rule" not in " ".join(boxes.all_inner_texts())
+    assert "a gate on the output" in " ".join(boxes.all_inner_texts())
 
-    field = w.control("config.json")
+    w.control("Positions already read").press("ArrowRight")
+    assert w.saved()["positions"] == 131_072
+    w.control("Model").select_option("GPT-2")
+    assert verdict(w) == "Our code runs it, in NumPy and in PyTorch."
+    assert w.says.startswith("GPT-2 has 12 layers of one kind, full attention (full, dense). Of its 124 million")
+
+    w.control("Compare it with").select_option(FIRST)
+    w.settle()
+    fields = w.root.locator(".gf-sentence .gf-field").all_inner_texts()
+    assert "vocab_size" in fields
+    assert w.saved()["other"]
+    w.control("Compare it with").select_option("")
+    assert w.saved()["other"] == ""
+
+    field = w.root.locator("textarea")
     field.fill(json.dumps(written("gpt2") | {"n_head": 16}))
-    assert verdict(w) == "It runs as it is."
-    assert sentences(w)["n_head"] == ("16", "Each block has 16 query heads.")
+    assert verdict(w) == "Our code runs it, in NumPy and in PyTorch."
     field.press("End")
     field.press("Backspace")
-    w.settle()
     assert verdict(w).startswith("It cannot be read. This is not JSON")
     assert field.get_attribute("aria-invalid") == "true"
-    assert not w.root.locator(".gf-stack").is_visible()
-    field.fill("x" * (LONGEST + 1))
-    assert verdict(w).startswith("It cannot be read. These are 20,001 characters")
-    assert len(w.saved()["text"]) < LONGEST
-    w.set(text=json.dumps(written("gpt2") | {"new": "x"}))
-    assert verdict(w).startswith("It runs only without the keys listed here. Our code does not know them,")
-    assert w.root.locator(".gf-lacks").inner_text() == 'new = "x"'
-    w.set(text=json.dumps(written("bert-base")))
-    assert verdict(w) == "It runs as it is."
-    assert sentences(w)["model_type"][1] == "Each norm comes after the residual sum (post-norm)."
+    assert not w.root.locator(".gf-strip").is_visible()
+    w.set(text=json.dumps(written("gpt2") | {"n_head": 11}))
+    assert verdict(w) == (
+        "Our code does not run it. n_embd=768 is not divisible by n_head=11."
+    )
+
+
+def test_a_file_is_opened_from_disk(mount, tmp_path):
+    w = mount(ConfigReader())
+    (tmp_path / "mine.json").write_text(json.dumps(written("smollm3-3b")), encoding="utf-8")
+    (tmp_path / "large.json").write_bytes(b" " * (LONGEST + 1))
+    inputs = w.root.locator("input[type=file]")
+    inputs.first.set_input_files(tmp_path / "mine.json")
+    assert verdict(w) == "Our code runs it, in NumPy and in PyTorch."
+    inputs.last.set_input_files(tmp_path / "mine.json")
+    w.settle()
+    assert w.saved()["other"] == w.saved()["text"]
+    inputs.first.set_input_files(tmp_path / "large.json")
+    w.page.get_by_text("large.json has").wait_for()

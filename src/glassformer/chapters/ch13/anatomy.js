@@ -5,6 +5,8 @@ const MOST_LAYERS = 10_000; // as in reading.py
 
 const WRAPPED = ["thinker_config", "text_config", "language_config", "llm_config"]; // as in reading.py
 
+const TELL_APART = ["n_norms", "window", "rotates", "placement", "gate", "shares_kv", "keys_are_values"]; // as in reading.py
+
 class Unread extends Error {}
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -46,9 +48,6 @@ const number = (tree, value, look) =>
 
 const list = (tree, value, look) => (Array.isArray(value) || typeof value === "string" ? value : needs(tree, value, "a list", look));
 
-const includes = (value, tree, whole, look) =>
-  typeof whole === "string" && typeof value !== "string" ? needs(tree, whole, "a list", look) : list(tree, whole, look).includes(value);
-
 // The value of a formula, in which `look` gives the value of a name.
 function evaluate(tree, look) {
   const [kind, ...parts] = tree;
@@ -82,21 +81,31 @@ function evaluate(tree, look) {
     case "call":
       if (a === "is_list") return Array.isArray(of(b));
       if (a === "len") return list(b, of(b), look).length;
+      if (a === "numbers") {
+        const listed = list(b, of(b), look);
+        return typeof listed === "string" ? (listed.match(/\d+/g) ?? []).map(Number) : listed;
+      }
       return FUNCTIONS[a](...parts.slice(1).map((part) => number(part, of(part), look)));
     case "==":
       return of(a) === of(b);
     case "!=":
       return of(a) !== of(b);
     case "in":
-      return includes(of(a), b, of(b), look);
     case "not in":
-      return !includes(of(a), b, of(b), look);
+      return [...list(b, of(b), look)].includes(of(a)) === (kind === "in");
   }
   const values = parts.map(of);
   if (kind === "+" && values.every(Array.isArray)) return values.flat();
   const [left, right] = parts.map((part, i) => number(part, values[i], look));
   if (["//", "%"].includes(kind) && right === 0) throw new Unread(`${spell(b, right, look)} is 0, by which nothing can be divided`);
   return OF_NUMBERS[kind](left, right);
+}
+
+// The lines of each family with those of what it is like.
+export function resolved(families) {
+  const whole = {};
+  for (const [name, { like, ...lines }] of Object.entries(families)) whole[name] = { ...whole[like], ...lines };
+  return whole;
 }
 
 // --- reading --------------------------------------------------------------------------------------------------------
@@ -169,7 +178,7 @@ function read(file, tables) {
     if (!look("words").includes(word)) throw new Unread(`layer ${i} is of the kind ${JSON.stringify(word)}, but ${family} has ${look("words").join(", ")}`);
     const parts = look("parts");
     ["model", ...parts].forEach(check);
-    const key = JSON.stringify([word, parts, look("n_norms"), parts.map((part) => [of(part, "matrices"), of(part, "vectors")])]);
+    const key = JSON.stringify([word, parts, TELL_APART.map(look), parts.map((part) => [of(part, "matrices"), of(part, "vectors")])]);
     if (!found.has(key)) found.set(key, { word, parts, layers: [] });
     found.get(key).layers.push(i);
   }
@@ -230,11 +239,139 @@ function anatomy(tables, family, given, kinds, beside) {
     });
     return sum([matrices && sum(Object.values(matrices)), ...products]);
   };
-  return { family, beside, kinds, weights, kept, multiplyAdds };
+  return { family, beside, kinds, scope, weights, kept, multiplyAdds };
 }
 
-// What the page says of a file: its kinds of layers, and its numbers after so many positions.
-export function counted(file, tables, positions) {
-  const { family, beside, kinds, weights, kept, multiplyAdds } = read(file, tables);
-  return { family, beside, kinds, weights: weights(), active: weights({ active: true }), dropped: weights({ groups: ["dropped"] }), kept: kept(positions), multiplyAdds: multiplyAdds(positions) };
+// --- what is said, as in described.py -----------------------------------------------------------------------------------
+
+const AHEAD = 128; // as in described.py
+const LONGEST_UNIT = 64;
+const LONGEST_VALUE = 60;
+
+const OTHER_PARTS = "the parts that read images or sound"; // as in described.py
+
+const exact = new Intl.NumberFormat("en-US", { maximumFractionDigits: 20 });
+
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+// What a list repeats: [times, unit] for each piece, whose unit is [[n, item], …] of equal neighbours.
+export function fold(items) {
+  const found = [];
+  for (let at = 0; at < items.length; ) {
+    let [times, length] = [1, 1];
+    for (let size = 1; size <= Math.min(LONGEST_UNIT, Math.floor((items.length - at) / 2)); size += 1) {
+      let n = 1;
+      while (same(items.slice(at + n * size, at + (n + 1) * size), items.slice(at, at + size))) n += 1;
+      if (n > 1 && n * size > times * length) [times, length] = [n, size];
+    }
+    const unit = [];
+    for (const item of items.slice(at, at + length)) {
+      if (unit.length && same(unit.at(-1)[1], item)) unit.at(-1)[0] += 1;
+      else unit.push([1, item]);
+    }
+    found.push(length > 1 ? [times, unit] : [1, [[times, items[at]]]]);
+    at += times * length;
+  }
+  return found;
+}
+
+const timesOf = (n, what) => (n === 1 ? what.join(", ") : what.length > 1 ? `${n} × (${what.join(", ")})` : `${n} × ${what}`);
+
+// A value as a sentence has it: numbers with commas, and a list with what repeats folded.
+function shown(value) {
+  if (typeof value === "number") return exact.format(value);
+  if (Array.isArray(value)) return fold(value).map(([times, unit]) => timesOf(times, unit.map(([n, one]) => timesOf(n, [shown(one)])))).join(", ");
+  if (typeof value === "string") return value;
+  return isObject(value) ? `{${Object.entries(value).map(([key, one]) => `${key}: ${shown(one)}`).join(", ")}}` : String(value);
+}
+
+const short = (value) => {
+  const text = [...shown(value)];
+  return text.length <= LONGEST_VALUE ? text.join("") : `${text.slice(0, LONGEST_VALUE - 1).join("")}…`;
+};
+
+// [key, name, value] of each entry: that of an entry within an object as a.b.c, whose name is a.c.
+function* entries(file, inside) {
+  for (const [key, value] of Object.entries(file)) {
+    yield [key, key, value];
+    if (!inside.has(key) || !isObject(value)) continue;
+    for (const [inner, one] of Object.entries(value)) {
+      const several = isObject(one) ? Object.entries(one) : [];
+      for (const [last, each] of several) yield [`${key}.${inner}.${last}`, `${key}.${last}`, each];
+      if (several.length === 0) yield [`${key}.${inner}`, `${key}.${inner}`, one];
+    }
+  }
+  for (const key of WRAPPED) if (isObject(file[key])) yield* entries(file[key], inside);
+}
+
+function sentenceOf(name, value, { keys, activation }) {
+  if (activation.keys.includes(name) && typeof value === "string" && Object.hasOwn(activation, value)) return [activation[value], activation.chapter];
+  if (!Object.hasOwn(keys, name) || value === null) return null;
+  const [chapter, ...says] = keys[name];
+  return [says[truthy(value) || says.length === 1 ? 0 : 1].replaceAll("{}", () => shown(value)), chapter];
+}
+
+// The keys of a file: { said: [[key, value, sentence, chapter]], programs, unset, unknown }.
+function keysOf(file, words) {
+  const inside = new Set(Object.keys(words.keys).filter((key) => key.includes(".")).map((key) => key.split(".")[0]));
+  const [said, others] = [new Map(), { programs: new Set(), unset: new Set(), unknown: new Set() }];
+  for (const [key, name, value] of entries(file, inside)) {
+    const row = sentenceOf(name, value, words);
+    const written = isObject(value) && (inside.has(key) || key.endsWith("_config")) ? "{…}" : short(value);
+    const id = JSON.stringify([key, written]);
+    if (row && !said.has(id)) said.set(id, [key, written, ...row]);
+    else if (!row) others[words.programs.includes(name) ? "programs" : value === null ? "unset" : "unknown"].add(key);
+  }
+  return { said: [...said.values()], ...Object.fromEntries(Object.entries(others).map(([where, names]) => [where, [...names]])) };
+}
+
+const byPart = (weights) => {
+  if (weights === null) return null;
+  const found = {};
+  for (const [name, n] of Object.entries(weights)) {
+    const [part, own] = name.split(" ");
+    if (n) found[part === "model" ? own : part] = (found[part === "model" ? own : part] ?? 0) + n;
+  }
+  return found;
+};
+
+// Everything that is said of a file; if it cannot be counted, `trouble` says why.
+export function report(file, tables, positions) {
+  const keys = keysOf(file, tables.words);
+  try {
+    return { ...keys, ...numbersOf(read(file, tables), tables.words, positions) };
+  } catch (error) {
+    if (!(error instanceof Unread)) throw error;
+    return { ...keys, trouble: error.message };
+  }
+}
+
+function numbersOf({ family, beside, kinds, scope, weights, kept, multiplyAdds }, words, positions) {
+  const scopes = kinds.map((kind) => scope(kind).look);
+  const filled = (pieces, look) => pieces.map((piece, i) => (i % 2 ? shown(evaluate(piece, look)) : piece)).join("");
+  const holds = (rows, look) => rows.filter((row) => truthy(evaluate(row.if, look)));
+  const used = byPart(weights({ active: true }));
+  const all = byPart(weights());
+  const sum = (numbers) => numbers && Object.values(numbers).reduce((a, b) => a + b, 0);
+  const [now, next, later] = [0, 1, AHEAD].map((n) => kept(positions + n));
+  const isCompressed = (word) => kinds.some((kind) => kind.word === word && kind.parts.includes("compressed"));
+  const adds = (word, k) => (isCompressed(word) ? (later[word][k] - now[word][k]) / AHEAD : next[word][k] - now[word][k]);
+  const order = [];
+  kinds.forEach(({ layers }, k) => layers.forEach((i) => (order[i] = k)));
+  return {
+    family,
+    beside,
+    kinds: kinds.map(({ word, layers }, k) => ({
+      word,
+      labels: holds(words.labels, scopes[k]).map(({ label, group }) => [label, group]),
+      layers: layers.length,
+      boxes: holds(words.boxes, scopes[k]).map(({ title, line, role, new: isNew, chapter }) => ({ role, new: isNew, chapter, title: filled(title, scopes[k]), line: filled(line, scopes[k]) })),
+    })),
+    order: fold(order),
+    weights: all && Object.entries(all).map(([part, n]) => [words.titles[part] ?? part, n, used && used[part]]),
+    files: Object.fromEntries(["dropped", "buffers"].map((group) => [group, sum(weights({ groups: [group] }))])),
+    cached: Object.entries(now).map(([word, numbers]) => [word, numbers, numbers && [0, 1].map((k) => adds(word, k))]),
+    multiply_adds: multiplyAdds(positions),
+    lacking: [...words.lacking.filter((row) => scopes.some((look) => truthy(evaluate(row.if, look)))).map(({ what, chapter }) => [what, chapter]), ...(beside.length ? [[OTHER_PARTS, ""]] : [])],
+  };
 }

@@ -1,200 +1,291 @@
-// A config.json of Hugging Face in plain sentences, with a parameter count and our code's response. See config_reader.py.
-import { KEPT, cachesOf, counted, formulaOf, inBytes, layersOf, lettered, much, percent, sentence, sum, together, total } from "../../widgets/engine/counting.js";
-import { button, frame, grouped, h, hold, put, redrawing, setAll, uniqueId, write } from "../../widgets/kit/kit.js";
-import { model as modelOf, parsed, unknownKeys } from "./hubconfig.js";
-import { NAMES, onPart, partList, stack } from "../../widgets/engine/parts.js";
+// What any config.json says: layers, numbers, keys, and whether our code runs the model. See config_reader.py.
+import { inBytes, much } from "../../widgets/engine/counting.js";
+import { textOf } from "../../widgets/engine/model_file.js";
+import { button, frame, grouped, h, hold, plural, put, redrawing, setAll, slider, uniqueId, write } from "../../widgets/kit/kit.js";
 import { chapterLink, rich } from "../../widgets/kit/rich.js";
-import { guessed, lacking, sentences, shown } from "./sentences.js";
+import { report, resolved } from "./anatomy.js";
+import { model as modelOf, parsed, unknownKeys } from "./hubconfig.js";
 
-const LONGEST = 20_000; // characters, as in config_reader.py
-
-const TITLES = { unread: "It cannot be read.", refused: "Our code refuses it.", runs: "It runs as it is." };
-
-const PARTLY = "It runs only without the keys listed here.";
-
-const UNKNOWN = "Our code does not know them, and they may change what the model computes: load refuses the file unless it is told to ignore them.";
+const OWN = "a file of your own";
 
 // --- reading --------------------------------------------------------------------------------------------------------
 
-// Everything that is said about a text. `kind`: "unread", "refused" or "runs". Of a file that runs, `lacks` has the keys that
-// our code does not know, with their values.
-export function read(text, tables, formulas, letters) {
-  if (text.length > LONGEST) return { kind: "unread", verdict: `These are ${grouped(text.length)} characters, and no config.json has more than ${grouped(LONGEST)}.` };
+// What is said of a text: { trouble } if it is no config.json, or { report, verdict, lacks, note }.
+export function read(text, { ours, anatomy, longest }, positions) {
+  if (text.length > longest) return { trouble: `These are ${grouped(text.length)} characters, and no config.json has more than ${grouped(longest)}.` };
   const { given, trouble } = parsed(text);
-  if (trouble) return { kind: "unread", verdict: trouble };
-  const { config: made, refused, large } = modelOf(given, tables);
-  if (large) return { kind: "unread", verdict: `${large}: this page counts no further.` };
-  if (refused) {
-    return { kind: "refused", verdict: `${refused}.`, lacks: lacking(given, tables), sentences: guessed(given, tables) };
-  }
-  const inside = (field) => field.split(".").reduce((outer, name) => outer[name], given);
-  const lacks = unknownKeys(given, tables).map((field) => ({ field, lacks: shown(Object.hasOwn(given, field) ? given[field] : inside(field)) }));
-  const parts = counted(made, formulas, letters);
-  return {
-    kind: "runs",
-    config: made,
-    parts,
-    total: total(parts),
-    sizes: lettered(made, letters),
-    sentences: sentences(given, made, tables),
-    lacks,
-    verdict: lacks.length ? UNKNOWN : "Our code runs it as it is.",
-  };
+  if (trouble) return { trouble };
+  const seen = report(given, anatomy, positions);
+  const { refused, large } = modelOf(given, ours);
+  const unknown = unknownKeys(given, ours).map((key) => [`\`${key}\`, which our code does not know and which may change what the model computes`, ""]);
+  if (large) return { report: seen, verdict: "It is larger than this page counts.", note: `${large}.`, lacks: [] };
+  if (refused) return { report: seen, verdict: "Our code does not run it.", note: `${refused}.`, lacks: seen.lacking ?? [] };
+  if (unknown.length) return { report: seen, verdict: "Our code runs it only without some of its keys.", note: "", lacks: unknown };
+  return { report: seen, verdict: "Our code runs it, in NumPy and in PyTorch.", note: "", lacks: [] };
 }
 
-// Quantities that follow from the fields: [name, formula, number].
-export function derived({ config: made, total: n }, known) {
-  const T = made.context_length;
-  const each = (of) => [...new Set(layersOf(made).map(({ fields: { n_heads, n_kv_heads, d_head } }) => of(n_heads, n_kv_heads, d_head)))].join(" or ");
-  const name = known[n];
-  const rows = [
-    ["Parameters N", name ? `as many as ${name}` : "", grouped(n)],
-    ["Width of a head K", each((H, G, K) => `${grouped(H)} heads, ${grouped(H * K)} together`), each((H, G, K) => grouped(K))],
-    ["Query heads for each key/value head", each((H, G) => `${grouped(H)} / ${grouped(G)}`), each((H, G) => grouped(H / G))],
-    ...KEPT.map(([kind, bytes]) => [`Weights in ${kind}`, `${bytes} · N bytes`, inBytes(bytes * n)]),
-    ["Operations for each token", "about 2N", much(2 * n)],
-  ];
-  if (made.family === "decoder" && made.head !== "none") {
-    const caches = cachesOf(made, T).map(({ L, G, K, kept }) => [L, G, K, kept]);
-    const products = caches.map((factors) => factors.map(grouped).join(" · ")).join(" + ");
-    const bytes = 4 * sum(caches.map((factors) => factors.reduce((a, b) => a * b)));
-    rows.push([`KV cache in bfloat16, ${grouped(T)} positions`, `2 · ${caches.length > 1 ? `(${products})` : products} · 2 bytes`, inBytes(bytes)]);
-  }
-  return rows;
+// Numbers that are not known are null.
+const sum = (numbers) => (numbers.includes(null) ? null : numbers.reduce((a, b) => a + b, 0));
+const total = (weights, i) => weights && sum(weights.map((row) => row[i]));
+const bytes = (kept, each) => kept && Math.round(each * kept[0] + 4 * kept[1]);
+const number = (n) => (n === null ? "not known here" : grouped(n));
+const labelsOf = ({ labels }) => labels.map(([label]) => label).join(", ");
+const kindName = ({ word, labels }) => (labels.length ? `${word.replaceAll("_", " ")} (${labelsOf({ labels })})` : word);
+
+const FILES = { dropped: "layers that predict further tokens, not among all", buffers: "learned biases of the router, not among all" };
+
+// The rows of numbers, [what, [numbers]], of the weights and of the cache.
+const weightRows = ({ weights, files }) => [
+  ...(weights ?? []).map(([part, n, used]) => [part, [number(n), number(used)]]),
+  ["all", [number(total(weights, 1)), number(total(weights, 2))]],
+  ...Object.entries(FILES).filter(([group]) => files[group] !== 0).map(([group, what]) => [what, [number(files[group]), ""]]),
+];
+
+const allKept = (cached, i, each) => sum(cached.map((row) => bytes(row[i], each)));
+
+const cacheRows = ({ cached }) => {
+  const rows = cached.map(([word, kept, adds]) => [word.replaceAll("_", " "), bytes(kept, 2), bytes(kept, 1), bytes(adds, 2)]);
+  const all = cached.length > 1 ? [["all", allKept(cached, 1, 2), allKept(cached, 1, 1), allKept(cached, 2, 2)]] : [];
+  return [...rows, ...all].map(([what, now, small, more]) => [what, [number(now), number(small), more === 0 ? "nothing" : number(more)]]);
+};
+
+// One model in a sentence.
+export function summary(name, { kinds, weights, cached, trouble }, positions) {
+  if (trouble) return `${name}: nothing is counted, because ${trouble}.`;
+  const n = sum(kinds.map(({ layers }) => layers));
+  const which = kinds.length === 1 ? `${plural(n, "layer")} of one kind, ${kindName(kinds[0])}` : `${plural(n, "layer")}: ${kinds.map((kind) => `${grouped(kind.layers)} × ${kindName(kind)}`).join(", ")}`;
+  const [all, used, kept, adds] = [total(weights, 1), total(weights, 2), allKept(cached, 1, 2), allKept(cached, 2, 2)];
+  const uses = used === null ? "" : `, a token uses ${used === all ? "all" : much(used)}`;
+  const counts = all === null ? "How many parameters it has is not known here." : `Of its ${much(all)} parameters${uses}.`;
+  const more = adds === 0 ? "adds nothing" : `adds ${plural(adds, "byte")}`;
+  const keeps = kept === null ? "What its cache takes is not known here." : kept === 0 ? "It keeps nothing from one token to the next." : `After ${grouped(positions)} positions, its cache takes ${inBytes(kept)} in bfloat16, and the next position ${more}.`;
+  return `${name} has ${which}. ${counts} ${keeps}`;
 }
 
 // --- view -----------------------------------------------------------------------------------------------------------
 
-// What is missing, in a few words: those before the explanation.
-const needed = (lacks) =>
-  lacks.length ? `It lacks ${lacks.map(({ lacks: what }) => what.split(/[:,]/)[0]).join("; ")}.` : "Correct it above, and the page reads it again.";
+// The layers in their order, what repeats folded: each a cell of two halves, the part that mixes positions and the other.
+function strip({ kinds, order }, chosen) {
+  const cell = (n, k) => {
+    const halves = ["mixes", "each"].map((group) => kinds[k].labels.filter(([, own]) => own === group).map(([label]) => h("span", { class: `gf-${label}` })));
+    return h("span", { class: `gf-cell${k === chosen ? " gf-chosen" : ""}` }, h("span", { class: "gf-halves" }, halves.map((half) => h("span", { class: "gf-half" }, half))), n > 1 && h("small", {}, `${n} ×`));
+  };
+  return order.map(([times, unit]) => h("span", { class: `gf-unit${times > 1 ? " gf-repeats" : ""}` }, unit.map(([n, k]) => cell(n, k)), times > 1 && h("b", {}, `${times} ×`)));
+}
 
+const inOrder = ({ kinds, order }) =>
+  order.map(([times, unit]) => `${times > 1 ? `${times} times: ` : ""}${unit.map(([n, k]) => `${n} ${kindName(kinds[k])}`).join(", ")}`).join("; then ");
 
 function render({ model, el }) {
   const view = frame(el, {
-    title: "A config.json in plain sentences",
-    hint: "Paste the config.json of any model, change a number, or choose an example. Your page reads it by itself and sends nothing anywhere.",
+    title: "Read any config.json",
+    hint: "Choose a model, open a file or paste one, and your page says what is in it. It sends nothing anywhere.",
   });
-  const [tables, formulas, letters] = ["_tables", "_formulas", "_letters"].map((name) => model.get(name));
-  let draft = model.get("text");
+  const [ours, shelf, own] = ["_ours", "_shelf", "_chapters"].map((name) => model.get(name));
+  const anatomy = { families: resolved(model.get("_families")), parts: model.get("_parts"), classes: model.get("_classes"), words: model.get("_words") };
+  const tables = { ours, anatomy, longest: model.get("_longest") };
+  const texts = new Map(shelf.map((one) => [one.name, JSON.stringify(one.config, null, 2)]));
+  const entryOf = (text) => {
+    const { given } = text.length > tables.longest ? {} : parsed(text);
+    return given && shelf.find(({ config }) => JSON.stringify(config) === JSON.stringify(given));
+  };
+  const drafts = { text: model.get("text"), other: model.get("other") };
+  const take = (trait, text) => {
+    drafts[trait] = text;
+    if (text.length <= tables.longest) setAll(model, { [trait]: text, ...(trait === "text" && { kind: 0 }) });
+    drawn.ask();
+  };
 
   // --- controls
 
-  const field = h("textarea", { rows: 12, spellcheck: "false", autocomplete: "off", id: uniqueId(), class: "gf-json" });
-  field.addEventListener("input", () => {
-    draft = field.value;
-    if (draft.length <= LONGEST) setAll(model, { text: draft });
-    drawn.ask();
-  });
-  const take = (text) => {
-    draft = text;
-    setAll(model, { text });
-    drawn.ask();
-  };
-  const group = (label, kind) =>
-    h(
-      "div",
-      { class: "gf-examples", role: "group", "aria-label": label },
-      h("span", { class: "gf-label" }, label),
-      model.get("_examples").filter(([own]) => own === kind).map(([, name, text]) => button(name, () => take(text))),
-    );
+  const years = [...new Set(shelf.map(({ date }) => date.slice(0, 4)))];
+  function chooser(trait, label, none) {
+    const others = [h("option", { value: "" }, none)];
+    const select = h("select", { id: uniqueId() }, others, years.map((year) => h("optgroup", { label: year }, shelf.filter(({ date }) => date.startsWith(year)).map(({ name }) => h("option", { value: name }, name)))));
+    select.addEventListener("change", () => (select.value || trait === "other") && take(trait, texts.get(select.value) ?? ""));
+    const file = h("input", { type: "file", accept: ".json,application/json", hidden: true, "aria-label": `${label}: a file` });
+    file.addEventListener("change", async () => {
+      const [chosen] = file.files;
+      file.value = "";
+      if (!chosen) return;
+      try {
+        take(trait, await textOf(chosen, tables.longest));
+      } catch (error) {
+        write(opened, `${error.message}.`);
+      }
+    });
+    const opened = h("span", { role: "status" });
+    const element = h("div", { class: "gf-control" }, h("label", { class: "gf-label", for: select.id }, label), h("div", { class: "gf-chooser" }, select, button("Open a file …", () => file.click()), file), opened);
+    return { element, show: () => (select.value = entryOf(drafts[trait])?.name ?? "") };
+  }
+  const choosers = [chooser("text", "Model", OWN), chooser("other", "Compare it with", "no other model, or one of your own")];
+  const field = h("textarea", { rows: 8, spellcheck: "false", autocomplete: "off", id: uniqueId(), class: "gf-json" });
+  field.addEventListener("input", () => take("text", field.value));
   view.controls.append(
-    h("div", { class: "gf-text" }, group("Examples that run", "runs"), group("Examples that do not", "refused")),
-    h("div", { class: "gf-text" }, h("label", { class: "gf-label", for: field.id }, "config.json"), field),
+    ...choosers.map(({ element }) => element),
+    slider(model, "positions", { label: "Positions already read", values: model.get("_lengths"), format: grouped }),
+    h("div", { class: "gf-text" }, h("label", { class: "gf-label", for: field.id }, "The file: paste another here, or change it"), field),
   );
 
   // --- drawing
 
-  const verdict = h("strong");
-  const reason = h("span");
-  const needs = h("ul", { class: "gf-lacks" });
-  const said = h("div", { class: "gf-sentences" });
-  const count = h("p", { class: "gf-count-title" });
-  const bar = stack();
-  const choose = (part) => setAll(model, { part });
-  const parts = partList(choose);
-  const facts = h("table", { class: "gf-readout gf-derived" });
-  const counts = h("div", {}, count, h("div", { "aria-hidden": "true" }, bar.element), h("div", { class: "gf-filled" }, parts.element), facts);
-  const answer = h("p", { class: "gf-verdict" }, verdict, " ", reason);
+  const [answer, layers, numbers, keys] = ["gf-verdict", "gf-layers", "gf-numbers-of", "gf-keys"].map((style) => h("div", { class: style }));
   view.drawing.setAttribute("role", "group"); // role="img" must not contain buttons
-  view.drawing.append(answer, needs, said, counts);
-  onPart(view.drawing, choose);
+  view.drawing.append(answer, layers, numbers, keys);
+  view.drawing.before(view.line); // the drawing is long, and the line sums it up
 
-  const sentenceRow = ({ field: name, value, says, chapter }) =>
-    h(
-      "div",
-      { class: "gf-sentence" },
-      h("p", { class: "gf-field" }, h("code", {}, name), " ", h("code", { class: "gf-given-value" }, value)),
-      h("p", {}, says),
-      h("p", { class: "gf-chapter" }, rich(`Chapter ${chapter}`, model)),
+  const chapterOf = (chapter) => (Object.hasOwn(own, chapter) ? rich(`Chapter ${chapter}`, model) : "");
+  const heading = (words) => h("p", { class: "gf-heading" }, words);
+  const box = ({ title, line, role, new: isNew, chapter }) =>
+    h("li", { class: isNew ? "gf-new" : "", "data-role": role }, h("span", {}, title, isNew && h("small", {}, " new since GPT-2")), h("code", {}, line), h("span", { class: "gf-chapter" }, chapterOf(chapter)));
+  const table = (caption, headers, rows) =>
+    h("table", { class: "gf-readout" }, h("caption", {}, caption), h("thead", {}, h("tr", {}, headers.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows.map(([what, cells]) => h("tr", {}, h("th", { scope: "row" }, what), cells.map((text) => h("td", {}, text))))));
+  const sentenceRow = ([key, value, says, chapter]) => h("div", { class: "gf-sentence" }, h("p", { class: "gf-field" }, h("code", {}, key), " ", h("code", { class: "gf-given-value" }, value)), h("p", {}, says), h("p", { class: "gf-chapter" }, chapterOf(chapter)));
+  const listed = (title, names) => names.length > 0 && h("p", { class: "gf-listed" }, `${title}: `, names.map((name, i) => [i > 0 && ", ", h("code", {}, name)]), ".");
+  const drawnLayers = (one, name, chosen) =>
+    one.trouble ? [] : [h("div", { class: "gf-strip", role: "img", "aria-label": `The layers of ${name}, the first on the left: ${inOrder(one)}` }, strip(one, chosen))];
+
+  // What is said of the published figures, for a model of the shelf.
+  function published({ name, by, date, source, published: all, active, why }) {
+    const figures = [all && `${all} parameters`, active && `${active} of them for a token`].filter(Boolean).join(", ");
+    return h("p", { class: "gf-listed" }, `${name} is by ${by} (${date}); the file is that of ${source}.${figures ? ` Published: ${figures}.` : ""}${why ? ` ${why}` : ""}`);
+  }
+
+  // What our code makes of each file.
+  function drawVerdict(files, names) {
+    const runs = files.every(({ verdict }) => verdict?.startsWith("Our code runs it, "));
+    put(answer, { class: `gf-verdict${runs ? " gf-runs" : ""}` });
+    hold(answer, ["verdict", JSON.stringify(files.map(({ verdict, note, lacks, trouble }) => [verdict, note, lacks, trouble])), names], () =>
+      files.map(({ verdict, note, lacks = [], trouble }, i) => [
+        h("p", {}, files.length > 1 && `${names[i]}: `, h("strong", {}, trouble ? "It cannot be read." : verdict), ` ${trouble ?? note}`),
+        lacks.length > 0 && [
+          h("p", {}, "It lacks:"),
+          h("ul", { class: "gf-lacks" }, lacks.map(([what, chapter]) => h("li", {}, rich(what, model), Object.hasOwn(own, chapter) && [" (", rich(`chapter ${chapter}`, model), ")"]))),
+          h("p", {}, rich("The section “Where some of today’s models differ” of chapter 15 draws such parts.", model)),
+        ],
+      ]),
     );
+  }
 
-  function drawCount(found) {
-    const { total: n, sizes } = found;
-    const all = together(found.parts);
-    const chosen = all.find(({ name }) => name === model.get("part")) ?? all[0];
-    const name = tables.known[n];
-    write(count, `${grouped(n)} parameters${name ? `, as many as ${name}` : ""}`);
-    bar.draw(all, chosen.name);
-    const filled = (letter, own) => grouped(own[letter]);
-    parts.draw(
-      NAMES.flatMap((one) => {
-        const part = all.find((each) => each.name === one);
-        return part ? [{ name: one, cells: [formulaOf(part, filled), grouped(part.count), percent(part.count / n), ""] }] : [];
+  function drawOne(one, name, entry, positions) {
+    const chosen = Math.min(model.get("kind"), (one.kinds?.length ?? 1) - 1);
+    hold(layers, ["one", JSON.stringify([one.kinds, one.order, name, chosen])], () =>
+      one.trouble
+        ? []
+        : [
+            heading(`${plural(sum(one.kinds.map((kind) => kind.layers)), "layer")}, from the first to the last`),
+            drawnLayers(one, name, chosen),
+            h("div", { class: "gf-kinds", role: "group", "aria-label": "Kinds of layers" }, one.kinds.map((kind, k) => {
+              const pressed = button(`${grouped(kind.layers)} × ${kindName(kind)}`, () => setAll(model, { kind: k }));
+              pressed.prepend(h("span", { class: "gf-halves", "aria-hidden": "true" }, ["mixes", "each"].map((group) => h("span", { class: "gf-half" }, kind.labels.filter(([, mine]) => mine === group).map(([label]) => h("span", { class: `gf-${label}` }))))));
+              put(pressed, { "aria-pressed": k === chosen });
+              return pressed;
+            })),
+            heading(`What a layer of the kind ${kindName(one.kinds[chosen])} does`),
+            h("ol", { class: "gf-boxes" }, one.kinds[chosen].boxes.map(box)),
+            one.beside.length > 0 && h("p", { class: "gf-listed" }, `The file also describes ${one.beside.join(" and ")}: another network turns an image or a sound into vectors, which take positions of the same stream. It is not counted here.`),
+          ],
+    );
+    hold(numbers, ["one", JSON.stringify([one.weights, one.files, one.cached, one.multiply_adds, entry?.name, positions])], () => [
+      ...(one.trouble
+        ? []
+        : [
+            table("Parameters; of a table of embeddings, a token uses one row, unless the table is also the head", ["", "all", "used by a token"], weightRows(one)),
+            table(`Bytes kept for one text after ${grouped(positions)} positions; a state stays in float32`, ["", "in bfloat16", "in 8 bits", "the next position adds"], cacheRows(one)),
+            h("p", { class: "gf-listed" }, one.multiply_adds === null ? "How many operations the next token takes is not known here." : `The next token takes ${grouped(one.multiply_adds)} multiplications and as many additions.`),
+          ]),
+      entry && published(entry),
+    ]);
+    hold(keys, ["one", JSON.stringify([one.said, one.programs, one.unset, one.unknown])], () => [
+      heading("What each key says"),
+      one.said.map(sentenceRow),
+      listed("These change no logit; other programs use them", one.programs),
+      listed("These are null, as if they were not there", one.unset),
+      listed("These are not explained here", one.unknown),
+    ]);
+  }
+
+  function drawTwo(pair, names) {
+    const counted = pair.filter(({ trouble }) => !trouble);
+    const stepsOf = (one) => [...new Map((one.kinds ?? []).flatMap(({ boxes }) => boxes).map((step) => [step.title, step])).values()];
+    hold(layers, ["two", JSON.stringify([pair.map(({ kinds, order }) => [kinds, order]), names])], () =>
+      pair.map((one, i) => {
+        const others = new Set(stepsOf(pair[1 - i]).map(({ title }) => title));
+        const alone = counted.length === 2 ? stepsOf(one).filter(({ title }) => !others.has(title)) : [];
+        return [heading(names[i]), one.trouble ? h("p", {}, `Nothing is counted, because ${one.trouble}.`) : drawnLayers(one, names[i], -1), alone.length > 0 && [h("p", { class: "gf-listed" }, "Only here:"), h("ol", { class: "gf-boxes" }, alone.map(box))]];
       }),
-      chosen.name,
-      [grouped(n), percent(1), ""],
     );
-    const rows = derived(found, tables.known);
-    hold(facts, rows.flat(), () => h("tbody", {}, rows.slice(1).map(([what, how, value]) => h("tr", {}, h("th", { scope: "row" }, what), h("td", {}, how), h("td", {}, value)))));
-    return sentence(chosen, all, sizes, all, "");
+    const differing = (rowsOf, i) => {
+      const found = counted.map((one) => new Map(rowsOf(one).map(([what, cells]) => [what, cells[i]])));
+      const rows = [...new Set(found.flatMap((one) => [...one.keys()]))].map((what) => [what, found.map((one) => one.get(what) || "–")]);
+      return rows.filter(([, [a, b]]) => a !== b).sort(([a], [b]) => (a === "all") - (b === "all"));
+    };
+    const arithmetic = ({ multiply_adds: n }) => [["multiplications for the next token", [number(n)]]];
+    hold(numbers, ["two", JSON.stringify(counted.map(({ weights, files, cached, multiply_adds: n }) => [weights, files, cached, n]))], () =>
+      counted.length < 2
+        ? []
+        : [["Parameters", weightRows, 0], ["Parameters that a token uses", weightRows, 1], ["Bytes of the cache, in bfloat16", cacheRows, 0], ["Bytes that the next position adds", cacheRows, 2], ["Arithmetic", arithmetic, 0]].map(([caption, rowsOf, i]) => {
+            const rows = differing(rowsOf, i);
+            return rows.length > 0 && table(caption, ["", ...names], rows);
+          }),
+    );
+    hold(keys, ["two", JSON.stringify(pair.map(({ said }) => said))], () => {
+      const found = pair.map(({ said }) => new Map(said.map((row) => [row[0], row])));
+      const all = [...new Set(found.flatMap((rows) => [...rows.keys()]))];
+      const differ = all.filter((key) => found[0].get(key)?.[1] !== found[1].get(key)?.[1]);
+      const of = (key) => {
+        const rows = found.map((one) => one.get(key));
+        const values = rows.map((row, i) => h("p", {}, `${names[i]}: `, row ? [h("code", { class: "gf-given-value" }, row[1]), ` ${row[2]}`] : "not in the file."));
+        return h("div", { class: "gf-sentence" }, h("p", { class: "gf-field" }, h("code", {}, key)), h("div", {}, values), h("p", { class: "gf-chapter" }, chapterOf((rows[0] ?? rows[1])[3])));
+      };
+      return [heading(`Keys that differ; ${plural(all.length - differ.length, "other")} say the same`), differ.map(of)];
+    });
   }
 
   function draw() {
-    if (field.value !== draft) field.value = draft;
-    const found = read(draft, tables, formulas, letters);
-    const { kind, lacks = [], sentences: lines = [] } = found;
-    put(answer, { class: `gf-verdict gf-${kind}` });
-    put(field, { "aria-invalid": kind === "unread" });
-    const title = kind === "runs" && lacks.length ? PARTLY : TITLES[kind];
-    write(verdict, title);
-    write(reason, title === TITLES.runs ? "" : found.verdict);
-    hold(needs, ["lacks", kind, JSON.stringify(lacks)], () => lacks.map(({ field: name, lacks: what }) => h("li", {}, h("code", {}, name), kind === "runs" ? ` = ${what}` : `: our code lacks ${what}.`)));
-    needs.hidden = lacks.length === 0;
-    hold(said, ["said", JSON.stringify(lines)], () => lines.map(sentenceRow));
-    said.hidden = lines.length === 0;
-    counts.hidden = kind !== "runs";
-    const words = kind === "runs" ? drawCount(found) : `${title} ${kind === "refused" ? needed(lacks) : "Nothing is counted."}`;
+    if (field.value !== drafts.text) field.value = drafts.text;
+    choosers.forEach(({ show }) => show());
+    const positions = model.get("positions");
+    const first = read(drafts.text, tables, positions);
+    const second = drafts.other ? read(drafts.other, tables, positions) : null;
+    put(field, { "aria-invalid": Boolean(first.trouble) });
+    const [entry, beside] = [entryOf(drafts.text), entryOf(drafts.other)];
+    const names = [entry?.name ?? "Your file", beside?.name ?? "The other file"];
+    const files = [first, second].filter(Boolean);
+    drawVerdict(files, names);
+    const readable = files.every((one) => one.report);
+    for (const part of [layers, numbers, keys]) part.hidden = !readable;
+    let words = "Nothing is counted.";
+    if (readable) {
+      const reports = files.map((one) => one.report);
+      if (second) drawTwo(reports, names);
+      else drawOne(first.report, names[0], entry, positions);
+      words = reports.map((one, i) => summary(names[i], one, positions)).join(" ");
+    }
     view.says(words);
-    view.describe(() => `${title} ${kind === "runs" ? `${grouped(found.total)} parameters. ${words}` : found.verdict}`);
+    view.describe(() => `${files.map(({ trouble, verdict }) => trouble ?? verdict).join(" ")} ${words}`);
     view.tables(() =>
-      kind === "unread"
+      !readable
         ? []
-        : [
-            { caption: "What the fields mean", headers: ["Field", "In the file", "What it means", "Chapter"], rows: () => lines.map((line) => [line.field, line.value, line.says, chapterLink(line.chapter, model)]) },
-            ...(kind === "runs"
-              ? [
-                  {
-                    caption: "Its parameters, part by part",
-                    headers: ["Part", "Formula", "Each", "Times", "Parameters", "Share"],
-                    rows: () => [
-                      ...found.parts.map((part) => [part.name, formulaOf(part), grouped(part.each), grouped(part.times), grouped(part.count), percent(part.count / found.total)]),
-                      ["total", "", "", "", grouped(found.total), percent(1)],
-                    ],
-                  },
-                  { caption: "What follows", headers: ["What", "How", "Number"], rows: () => derived(found, tables.known) },
-                ]
-              : []),
-          ],
+        : files.flatMap(({ report: one }, i) => [
+            ...(one.trouble
+              ? []
+              : [
+                  { caption: `The kinds of layers of ${names[i]}`, headers: ["Kind", "Layers", "What it does, in order"], rows: () => one.kinds.map((kind) => [kindName(kind), grouped(kind.layers), kind.boxes.map(({ title }) => title).join("; ")]) },
+                  { caption: `The parameters of ${names[i]}`, headers: ["Part", "All", "Used by a token"], rows: () => weightRows(one).map(([what, cells]) => [what, ...cells]) },
+                  { caption: `The cache of ${names[i]} after ${grouped(positions)} positions, in bytes`, headers: ["Kind", "bfloat16", "8 bits", "The next position adds, in bfloat16"], rows: () => cacheRows(one).map(([what, cells]) => [what, ...cells]) },
+                ]),
+            { caption: `The keys of ${names[i]}`, headers: ["Key", "In the file", "What it says", "Chapter"], rows: () => one.said.map(([key, value, says, chapter]) => [key, value, says, Object.hasOwn(own, chapter) ? chapterLink(chapter, model) : ""]) },
+          ]),
     );
   }
 
   // A text set by Python is read, whatever was pasted.
-  const follow = () => (draft = model.get("text"));
-  model.on("change:text", follow);
-  const drawn = redrawing(model, ["text", "part"], draw);
+  const follow = () => Object.assign(drafts, { text: model.get("text"), other: model.get("other") });
+  for (const name of ["text", "other"]) model.on(`change:${name}`, follow);
+  const drawn = redrawing(model, ["text", "other", "positions", "kind"], draw);
   return () => {
-    model.off("change:text", follow);
+    for (const name of ["text", "other"]) model.off(`change:${name}`, follow);
     drawn.stop();
   };
 }

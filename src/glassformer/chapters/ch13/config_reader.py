@@ -1,14 +1,16 @@
-"""Explains a Hugging Face config.json in sentences, counts its parameters, and says whether our code runs it."""
+"""Says what any config.json describes: layers, numbers, keys, and whether our code runs the model."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from typing import Any
 
-from traitlets import Dict, Enum, default
+from traitlets import Int, default
 
+from glassformer import anatomy
+from glassformer.anatomy.reading import MOST_LAYERS
 from glassformer.config import OF_A_LAYER, ModelConfig
-from glassformer.huggingface import config_from_hf, config_to_hf, unknown_keys
+from glassformer.huggingface import config_from_hf, unknown_keys
 from glassformer.huggingface.configs import COMMON
 from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.families.format import Format, Kinds
@@ -16,40 +18,14 @@ from glassformer.huggingface.families.rope import SCALINGS
 from glassformer.huggingface.keys import ROPE_KEYS, RULES, SCALES, WITHOUT_TYPE, Key
 from glassformer.huggingface.tables import FLOATS, without_effect
 from glassformer.layers import PARTS
-from glassformer.parameters import LETTERS
-from glassformer.published import PUBLISHED, published
-from glassformer.widgets.engine.counting import DEPENDS, LIMITS, formulas
-from glassformer.widgets.kit.view import Chapters, Made, Text, View
+from glassformer.widgets.engine.counting import LIMITS
+from glassformer.widgets.kit.view import Chapters, Made, Text, UpTo, View
 
-LONGEST = 20_000  # characters; the longest known file has a tenth of this
-RUN = ("gpt2", "bert-base", "t5-base", "llama-3-8b", "llama-3.2-1b", "mistral-7b-v0.1", "qwen3-0.6b")
-RUN += ("gemma-3-1b", "olmo-3-7b", "smollm3-3b")
-"""The published models that serve as examples."""
-
-
-def written(name: str) -> dict[str, Any]:
-    """Returns the config.json of a published model, as this book writes it."""
-    return config_to_hf(published(name).config)
-
-
-def examples() -> list[tuple[str, str, str]]:
-    """Returns (kind, name, text) for each example: configurations that run, and some that our code refuses."""
-    mistral, llama, gpt2 = map(written, ("mistral-7b", "llama-3-8b", "gpt2"))
-    experts = {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"], "num_local_experts": 8}
-    dynamic = llama["rope_parameters"] | {"rope_type": "dynamic", "factor": 2.0}
-    longrope = {"type": "longrope", "rope_theta": 10_000.0}
-    phi = {"model_type": "phi3", "architectures": ["Phi3ForCausalLM"], "partial_rotary_factor": 0.75}
-    phi |= {"original_max_position_embeddings": 4096, "rope_parameters": None, "rope_scaling": longrope}
-    refused = {
-        "partial rotation": mistral | phi,
-        "dynamic stretching": llama | {"rope_parameters": dynamic, "rope_scaling": dynamic},
-        "eight experts": mistral | experts | {"num_experts_per_tok": 2},
-        "11 heads": gpt2 | {"n_head": 11},
-        "a field less": {name: value for name, value in gpt2.items() if name != "n_layer"},
-    }
-    given = [("runs", name, written(name)) for name in RUN]
-    given += [("refused", name, one) for name, one in refused.items()]
-    return [(kind, name, json.dumps(one, indent=2)) for kind, name, one in given]
+LONGEST = 1_000_000  # characters; lists of matrices that are not stored in fewer bits can take 100,000
+LENGTHS = (100, 1_000, 4_096, 10_000, 32_768, 100_000, 131_072, 262_144, 500_000, 1_000_000)
+MOST_POSITIONS = 100_000_000
+FIRST = "Qwen3.5 27B"
+"""The file that is read at first."""
 
 
 def tables() -> dict[str, Any]:
@@ -68,7 +44,6 @@ def tables() -> dict[str, Any]:
         "ofALayer": OF_A_LAYER,
         "defaults": {f.name: None if f.default is MISSING else f.default for f in fields(ModelConfig)},
         "limits": LIMITS,
-        "known": {one.n_parameters: name for name, one in PUBLISHED.items()},
     }
 
 
@@ -120,27 +95,34 @@ def _key(value: Any) -> Any:
 
 
 class ConfigReader(View, module="config_reader"):
-    """Explains a config.json: what each field means, how many parameters result, and whether our code supports it.
+    """Says what a config.json describes, or what differs between two: layers, parameters, cache, and each key.
 
-    Everything is computed on the page, with the tables of `huggingface` and the formulas of
-    `ModelConfig.parameter_count`; pasted text is not sent anywhere.
+    Everything is computed on the page, with the tables of `anatomy` and of `huggingface`; a file is not sent anywhere.
 
     Derived in chapter 13.
 
     Traits:
-        text: what is read: a config.json, or anything else, up to 20,000 characters.
-        part: the part of the model that the last sentence is about, such as "attention".
+        text: what is read: a config.json, or anything else, up to a million characters.
+        other: a second file, of which only what differs is shown; "" is none.
+        positions: the number of positions that have been read, from 1 to 100,000,000.
+        kind: the number, from 0, of the kind of layer whose steps are shown.
 
     Raises:
-        TraitError: the text is too long, or there is no such part.
+        TraitError: a text is too long, or a number is outside of its range.
     """
 
     text = Text(longest=LONGEST).tag(sync=True)
-    part = Enum(tuple(DEPENDS), "feed-forward").tag(sync=True)
-    _tables = Made(lambda _: tables()).tag(sync=True)
-    _examples = Made(lambda _: examples()).tag(sync=True)
-    _formulas = Made(lambda _: formulas()).tag(sync=True)
-    _letters = Dict(LETTERS).tag(sync=True)
+    other = Text(longest=LONGEST).tag(sync=True)
+    positions = UpTo(lambda _: MOST_POSITIONS, first=100_000, least=1).tag(sync=True)
+    kind = UpTo(lambda _: MOST_LAYERS, first=0).tag(sync=True)
+    _ours = Made(lambda _: tables()).tag(sync=True)
+    _families = Made(lambda _: anatomy.families()).tag(sync=True)
+    _parts = Made(lambda _: anatomy.tables()["parts"]).tag(sync=True)
+    _classes = Made(lambda _: anatomy.classes()).tag(sync=True)
+    _words = Made(lambda _: anatomy.words()).tag(sync=True)
+    _shelf = Made(lambda _: anatomy.shelf()).tag(sync=True)
+    _lengths = Made(lambda view: sorted({*LENGTHS, view.positions})).tag(sync=True)
+    _longest = Int(LONGEST).tag(sync=True)
     _chapters = Chapters().tag(sync=True)
 
     @property
@@ -159,4 +141,5 @@ class ConfigReader(View, module="config_reader"):
 
     @default("text")
     def _default_text(self) -> str:
-        return next(text for _, name, text in examples() if name == "llama-3-8b")
+        (file,) = (one["config"] for one in anatomy.shelf() if one["name"] == FIRST)
+        return json.dumps(file, indent=2, ensure_ascii=False)

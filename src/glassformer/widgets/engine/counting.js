@@ -64,65 +64,17 @@ export function partOf(name, times, terms, note, sizes) {
   return { name, times, terms, each, count: times * each, note };
 }
 
-// How many of the first n layers are of each kind, as the order "near*5 far" says, which repeats.
-function numbersOf(kinds, order, n) {
-  const period = (order ?? kinds[0]).split(" ").map((word) => word.split("*")).map(([name, times = 1]) => [name, Number(times)]);
-  const once = sum(period.map(([, times]) => times));
-  const found = Object.fromEntries(kinds.map((name) => [name, 0]));
-  let left = n % once;
-  for (const [name, times] of period) {
-    found[name] += Math.floor(n / once) * times + Math.min(times, left);
-    left -= Math.min(times, left);
-  }
-  return found;
-}
-
-// The kinds of layers of a configuration: the fields of each, how many blocks of the encoder or of the only stack are of that
-// kind, and how many of the decoder behind an encoder.
-export function layersOf(fields) {
-  const { kinds, order, n_layers, n_decoder_layers } = resolved(fields);
-  if (!kinds) return [{ kind: "all", fields, block: n_layers, crossing: n_decoder_layers ?? 0 }];
-  const [block, crossing] = [n_layers, n_decoder_layers ?? 0].map((n) => numbersOf(Object.keys(kinds), order, n));
-  return Object.entries(kinds).map(([kind, own]) => ({ kind, fields: { ...fields, ...own }, block: block[kind], crossing: crossing[kind] }));
-}
-
-// How many norms each sublayer of a kind of layer has.
-const normsOf = ({ residual }) => (residual?.Residual.placement === "sandwich" ? 2 : 1);
-
-// The parts of a configuration: how many of each, their formula, and their number of parameters. A part of the layers has a
-// line for each kind that differs in it, named like "attention, near", with the kind's own sizes.
+// The parts of a configuration whose layers are all alike: how many of each, their formula, and their number of parameters.
 export function counted(fields, formulas, letters) {
-  const layers = layersOf(fields);
-  return Object.entries(formulas).flatMap(([place, { fields: names, entries }]) => {
-    const entryOf = (own, sizes) => {
-      const { D, H, K, G } = sizes;
-      const relations = { queries: H * K === D ? "D" : "HK", keys: G === H ? "all" : G === 1 ? "one" : "some" };
-      return entries[names.map((field) => String(relations[field] ?? own[field])).join(" ")];
-    };
-    const entry = entryOf(fields, lettered(fields, letters));
+  const sizes = lettered(fields, letters);
+  const { D, H, K, G } = sizes;
+  const relations = { queries: H * K === D ? "D" : "HK", keys: G === H ? "all" : G === 1 ? "one" : "some" };
+  const { n_layers, n_decoder_layers } = resolved(fields);
+  return Object.entries(formulas).flatMap(([name, { fields: names, entries }]) => {
+    const entry = entries[names.map((field) => String(relations[field] ?? fields[field])).join(" ")];
     if (!entry) return [];
     const [once, perBlock, perCrossing] = entry.times;
-    const lines = new Map();
-    for (const { kind, fields: own, block, crossing } of perBlock || perCrossing ? layers : [{ fields, block: 0, crossing: 0 }]) {
-      const sizes = lettered(own, letters);
-      const { terms, note = "" } = entryOf(own, sizes);
-      const times = (perBlock * block + perCrossing * crossing) * (place === "norms" ? normsOf(own) : 1);
-      const key = JSON.stringify([terms, evaluate(terms, sizes)]);
-      const line = lines.get(key) ?? { terms, note, sizes, times: once, kinds: [] };
-      lines.set(key, { ...line, times: line.times + times, kinds: [...line.kinds, kind] });
-    }
-    return [...lines.values()].map(({ terms, note, sizes, times, kinds }) => {
-      const name = lines.size === 1 ? place : `${place}, ${kinds.join(" and ")}`;
-      return { ...partOf(name, times, terms, note, sizes), place, sizes };
-    });
-  });
-}
-
-// The same with one entry for each place: if kinds of layers differ there, `lines` has their parts.
-export function together(parts) {
-  return [...new Set(parts.map(({ place }) => place))].map((name) => {
-    const lines = parts.filter(({ place }) => place === name);
-    return lines.length === 1 ? lines[0] : { name, lines, count: total(lines), note: "" };
+    return [partOf(name, once + perBlock * n_layers + perCrossing * (n_decoder_layers ?? 0), entry.terms, entry.note ?? "", sizes)];
   });
 }
 
@@ -154,18 +106,6 @@ export const KEPT = [["float32", 4], ["bfloat16", 2], ["int8", 1]];
 // Keys and values for a number of positions, in all blocks.
 export const cacheBytes = ({ L, G, K }, positions, bytes) => 2 * L * G * K * positions * bytes;
 
-// The same by kinds of layers that differ in it: [{ L, G, K, kept }]. A window keeps only what it can still see.
-export function cachesOf(fields, positions) {
-  const found = {};
-  for (const { fields: own, block } of layersOf(fields)) {
-    const { n_kv_heads: G, d_head: K, sliding_window: window } = resolved(own);
-    const kept = window ? Math.min(positions, window - 1) : positions;
-    const key = [G, K, kept].join(" ");
-    found[key] = { L: (found[key]?.L ?? 0) + block, G, K, kept };
-  }
-  return Object.values(found);
-}
-
 export const kindOf = (G, H) => (G === H ? "MHA" : G === 1 ? "MQA" : "GQA");
 
 // --- large numbers ----------------------------------------------------------------------------------------------------
@@ -187,10 +127,9 @@ export const inBytes = (x) => scaled(x, UNITS);
 export const percent = (share) => `${fixed(100 * share, 1)} %`;
 export const signed = (n) => (n === 0 ? "" : n > 0 ? `+${grouped(n)}` : `−${grouped(-n)}`);
 
-export const formulaOf = ({ times, terms, note, lines, sizes }, name) => {
-  if (lines) return lines.map((line) => formulaOf(line, name)).join(" + ");
+export const formulaOf = ({ times, terms, note }, name) => {
   if (Object.keys(terms).length === 0) return note || "0";
-  const one = spell(terms, name && ((letter) => name(letter, sizes)));
+  const one = spell(terms, name);
   if (times === 1) return one;
   return Object.keys(terms).length > 1 ? `${grouped(times)} × (${one})` : `${grouped(times)} × ${one}`;
 };
@@ -202,6 +141,6 @@ export function sentence(part, parts, sizes, base, preset) {
   const was = base.find((other) => other.name === part.name)?.count ?? 0;
   const change = part.count === was ? "" : ` ${preset} has ${grouped(was)} here: ${signed(part.count - was)}.`;
   if (part.count === 0) return `${name}: ${part.note}. No parameters.${change}`;
-  const filled = formulaOf(part, (letter, own = sizes) => grouped(own[letter]));
+  const filled = formulaOf(part, (letter) => grouped(sizes[letter]));
   return `${name}: ${formulaOf(part)} = ${filled} = ${grouped(part.count)}, ${percent(part.count / all)} of all.${change}`;
 }
