@@ -116,7 +116,7 @@ def test_params_of_a_config_of_hugging_face(tmp_path):
     assert re.search("^  kv_lora_rank +–  256$", output, re.M)
     assert re.search(r"^  full_attention, in bfloat16 +70,272,000  39,040,000$", output, re.M)
     assert "num_attention_heads" not in output
-    assert "gpt2 is no config.json: two of them can be compared" in run("params", path, "gpt2")[0]
+    assert "gpt2 is not a config.json, and only two such files can be compared" in run("params", path, "gpt2")[0]
     path.write_text("[1]", encoding="utf-8")
     assert run("params", path)[1] == 2
 

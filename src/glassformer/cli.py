@@ -202,13 +202,14 @@ def params(
         ),
     ] = None,
     positions: Annotated[
-        int, typer.Option(help="The positions that a model of a config.json has read.")
+        int, typer.Option(help="How many positions the model has read; for a config.json only.")
     ] = 100_000,
     ignore: IgnoreOption = None,
 ) -> None:
     """Count the parameters of a model, part by part: gpt2, gpt2-xl, bert-base, t5-base, llama-2-7b and others.
 
-    Of any config.json, it shows the layers, what they keep in the cache, what each key says, and whether our code runs it.
+    For any config.json, it shows the layers, what they keep in the cache, what each key means, and whether our code runs
+    the model.
     """
     from glassformer import pretrained
 
@@ -217,7 +218,7 @@ def params(
     if other is not None:
         for name, file in files:
             if file is None:
-                raise ValueError(f"{name} is no config.json: two of them can be compared")
+                raise ValueError(f"{name} is not a config.json, and only two such files can be compared")
     if files[0][1] is None:
         _show(_config(model, ignore or ()).parameter_count())
         if pretrained.find(model) == "name":

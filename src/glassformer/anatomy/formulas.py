@@ -15,8 +15,8 @@ __dir__ = __all__.copy
 Look = Callable[[str], Any]
 """Gives the value of a name; it may have a method `key` that gives the file's key from which the value is."""
 
-Tree = list[Any]
-"""A node: what it does, and what it does it with, as JSON has it."""
+Tree = Any
+"""A name; a number, True, False or None; or a list as JSON has it: what is done, and what it is done with."""
 
 _OPERATORS: dict[type, str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -53,11 +53,11 @@ def parse(text: str) -> Tree:
 def _tree(node: ast.AST) -> Tree:
     match node:
         case ast.Constant(value=value):
-            return ["is", value]
+            return ["is", value] if isinstance(value, str) else value
         case ast.List(elts=items) | ast.Tuple(elts=items):
             return ["list", *map(_tree, items)]
         case ast.Name(id=name):
-            return ["name", name]
+            return name
         case ast.Attribute(value=whole, attr=key):
             return ["key", _tree(whole), key]
         case ast.Subscript(value=whole, slice=index):
@@ -83,6 +83,10 @@ def evaluate(tree: Tree, look: Look) -> Any:
     Raises:
         ValueError: a number is needed where something else, or nothing, is; the message names it.
     """
+    if isinstance(tree, str):
+        return look(tree)
+    if not isinstance(tree, list):
+        return tree
     kind, *parts = tree
 
     def of(part: Tree) -> Any:
@@ -91,8 +95,6 @@ def evaluate(tree: Tree, look: Look) -> Any:
     match kind:
         case "is":
             return parts[0]
-        case "name":
-            return look(parts[0])
         case "list":
             return [of(part) for part in parts]
         case "if":
@@ -124,7 +126,8 @@ def evaluate(tree: Tree, look: Look) -> Any:
         case "!=":
             return of(parts[0]) != of(parts[1])
         case "in" | "not in":
-            return (of(parts[0]) in list(_list(parts[1], of(parts[1]), look))) == (kind == "in")
+            item, among = of(parts[0]), _list(parts[1], of(parts[1]), look)
+            return (item in (among if isinstance(item, str) else list(among))) == (kind == "in")
     values = [of(part) for part in parts]
     if kind == "+" and all(isinstance(value, list) for value in values):
         return values[0] + values[1]
@@ -135,7 +138,7 @@ def evaluate(tree: Tree, look: Look) -> Any:
 
 
 def _number(tree: Tree, value: Any, look: Look) -> Any:
-    if isinstance(value, bool) and tree[0] == "name":
+    if isinstance(value, bool) and isinstance(tree, str):
         return int(value)
     if not isinstance(value, int | float):
         raise ValueError(_needs(tree, value, "a number", look))
@@ -164,13 +167,13 @@ def _needs(tree: Tree, value: Any, what: str, look: Look) -> str:
 def spell(tree: Tree, value: Any, look: Look) -> str:
     """Returns what a message calls the value of a formula: the file's key, or the first name in it."""
     name = next(iter(names_in(tree)), "a number")
-    return look.key(name, value) if tree[0] == "name" and hasattr(look, "key") else name
+    return look.key(name, value) if isinstance(tree, str) and hasattr(look, "key") else name
 
 
 def names_in(tree: Tree) -> list[str]:
     """Returns all names in a formula, each once, in their order."""
+    if not isinstance(tree, list):
+        return [tree] if isinstance(tree, str) else []
     kind, *parts = tree
-    if kind == "name":
-        return parts
-    inner = [part for part in parts if isinstance(part, list)] if kind != "is" else []
+    inner = {"is": [], "key": parts[:1], "call": parts[1:]}.get(kind, parts)
     return list(dict.fromkeys(name for part in inner for name in names_in(part)))

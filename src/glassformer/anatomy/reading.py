@@ -104,7 +104,7 @@ class Scope:
         for tree in tables()["parts"][part].get("sizes", ["list"])[1:]:
             value = evaluate(tree, self)
             if value is not None:
-                checks.whole(self.key(tree[1], value), value)
+                checks.whole(self.key(tree, value), value)
 
     def number(self, part: str, name: str) -> int | None:
         """Returns one number of a part, such as `kept`; 0 if it has none, and None if it is not known."""

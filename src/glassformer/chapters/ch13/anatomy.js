@@ -30,13 +30,15 @@ const FUNCTIONS = { min: Math.min, max: Math.max, ceil: Math.ceil };
 
 const truthy = (value) => (Array.isArray(value) ? value.length > 0 : isObject(value) ? Object.keys(value).length > 0 : Boolean(value));
 
-function namesIn([kind, ...parts]) {
-  if (kind === "name") return parts;
-  return kind === "is" ? [] : parts.filter(Array.isArray).flatMap(namesIn);
+function namesIn(tree) {
+  if (!Array.isArray(tree)) return typeof tree === "string" ? [tree] : [];
+  const [kind, ...parts] = tree;
+  const inner = { is: [], key: parts.slice(0, 1), call: parts.slice(1) };
+  return (Object.hasOwn(inner, kind) ? inner[kind] : parts).flatMap(namesIn);
 }
 
 // What a message calls the value of a formula: the file's key, or the first name in it.
-const spell = (tree, value, look) => (tree[0] === "name" && look.key ? look.key(tree[1], value) : (namesIn(tree)[0] ?? "a number"));
+const spell = (tree, value, look) => (typeof tree === "string" && look.key ? look.key(tree, value) : (namesIn(tree)[0] ?? "a number"));
 
 const needs = (tree, value, what, look) => {
   const name = spell(tree, value, look);
@@ -44,20 +46,20 @@ const needs = (tree, value, what, look) => {
 };
 
 const number = (tree, value, look) =>
-  typeof value === "number" ? value : typeof value === "boolean" && tree[0] === "name" ? Number(value) : needs(tree, value, "a number", look);
+  typeof value === "number" ? value : typeof value === "boolean" && typeof tree === "string" ? Number(value) : needs(tree, value, "a number", look);
 
 const list = (tree, value, look) => (Array.isArray(value) || typeof value === "string" ? value : needs(tree, value, "a list", look));
 
 // The value of a formula, in which `look` gives the value of a name.
 function evaluate(tree, look) {
+  if (typeof tree === "string") return look(tree);
+  if (!Array.isArray(tree)) return tree;
   const [kind, ...parts] = tree;
   const of = (part) => evaluate(part, look);
   const [a, b] = parts;
   switch (kind) {
     case "is":
       return a;
-    case "name":
-      return look(a);
     case "list":
       return parts.map(of);
     case "if":
@@ -91,8 +93,10 @@ function evaluate(tree, look) {
     case "!=":
       return of(a) !== of(b);
     case "in":
-    case "not in":
-      return [...list(b, of(b), look)].includes(of(a)) === (kind === "in");
+    case "not in": {
+      const [item, among] = [of(a), list(b, of(b), look)];
+      return (typeof item === "string" ? among : [...among]).includes(item) === (kind === "in");
+    }
   }
   const values = parts.map(of);
   if (kind === "+" && values.every(Array.isArray)) return values.flat();
@@ -138,7 +142,7 @@ function scopeOf({ parts, families, classes }, family, given, known) {
   const check = (part) => {
     for (const tree of (parts[part].sizes ?? []).slice(1)) {
       const value = evaluate(tree, look);
-      if (value !== null) whole(look.key(tree[1], value), value);
+      if (value !== null) whole(look.key(tree, value), value);
     }
   };
   return { look, of, one, check };

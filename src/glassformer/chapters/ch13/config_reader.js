@@ -55,8 +55,8 @@ export function summary(name, { kinds, weights, cached, trouble }, positions) {
   const n = sum(kinds.map(({ layers }) => layers));
   const which = kinds.length === 1 ? `${plural(n, "layer")} of one kind, ${kindName(kinds[0])}` : `${plural(n, "layer")}: ${kinds.map((kind) => `${grouped(kind.layers)} × ${kindName(kind)}`).join(", ")}`;
   const [all, used, kept, adds] = [total(weights, 1), total(weights, 2), allKept(cached, 1, 2), allKept(cached, 2, 2)];
-  const uses = used === null ? "" : `, a token uses ${used === all ? "all" : much(used)}`;
-  const counts = all === null ? "How many parameters it has is not known here." : `Of its ${much(all)} parameters${uses}.`;
+  const uses = used === null ? `It has ${much(all)} parameters.` : `Of its ${much(all)} parameters, a token uses ${used === all ? "all" : much(used)}.`;
+  const counts = all === null ? "How many parameters it has is not known here." : uses;
   const more = adds === 0 ? "adds nothing" : `adds ${plural(adds, "byte")}`;
   const keeps = kept === null ? "What its cache takes is not known here." : kept === 0 ? "It keeps nothing from one token to the next." : `After ${grouped(positions)} positions, its cache takes ${inBytes(kept)} in bfloat16, and the next position ${more}.`;
   return `${name} has ${which}. ${counts} ${keeps}`;
@@ -82,7 +82,7 @@ function render({ model, el }) {
     hint: "Choose a model, open a file or paste one, and your page says what is in it. It sends nothing anywhere.",
   });
   const [ours, shelf, own] = ["_ours", "_shelf", "_chapters"].map((name) => model.get(name));
-  const anatomy = { families: resolved(model.get("_families")), parts: model.get("_parts"), classes: model.get("_classes"), words: model.get("_words") };
+  const anatomy = { families: resolved(model.get("_families")), parts: model.get("_parts"), classes: model.get("_classes"), words: { ...model.get("_words"), keys: model.get("_keys") } };
   const tables = { ours, anatomy, longest: model.get("_longest") };
   const texts = new Map(shelf.map((one) => [one.name, JSON.stringify(one.config, null, 2)]));
   const entryOf = (text) => {
