@@ -124,15 +124,16 @@ DERIVED = {
 """Keys that the classes save, and that older files say in other words."""
 
 WINDOWED = [{"use_sliding_window": True, "max_window_layers": 3, "sliding_window": 8}]
-DENSE = [{"first_k_dense_replace": 2}]
+DENSE, INTERVAL = [{"first_k_dense_replace": 2}], [{"full_attention_interval": 3}]
+PATTERN = [{"sliding_window_pattern": 3}]
 OLD: dict[str, list[dict[str, Any]]] = {
     **dict.fromkeys(["qwen2", "qwen3", "qwen2_moe", "qwen3_moe", "qwen2_5_vl_text"], WINDOWED),
     **dict.fromkeys(
         ["deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "dots1"], DENSE
     ),
     **dict.fromkeys(["glm4v_moe_text", "hy_v3", "hy_v4", "solar_open"], DENSE),
-    **dict.fromkeys(["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"], [{"full_attention_interval": 3}]),
-    **dict.fromkeys(["gemma2", "gemma3_text", "cohere2", "exaone4"], [{"sliding_window_pattern": 3}]),
+    **dict.fromkeys(["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"], INTERVAL),
+    **dict.fromkeys(["gemma2", "gemma3_text", "cohere2", "exaone4"], PATTERN),
     "cohere2_moe": [{"sliding_window_pattern": 3}, DENSE[0] | {"prefix_dense_sliding_window_pattern": 1}],
     "exaone_moe": [{"sliding_window_pattern": 3}, *DENSE],
     "llama4_text": [

@@ -16,8 +16,8 @@ from tools.notebooks import ROOT
 
 PLACE = ROOT / "src" / "glassformer" / "anatomy" / "classes.json"
 
-SAID = {"num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers"}
-"""Keys of layers that only some files hold, whatever the class takes: those files say so."""
+SAID = {"num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers", "is_gated_act"}
+"""Keys whose default says nothing: of layers that only some files hold, and one that follows from another key."""
 
 
 def classes() -> dict[str, Any]:
