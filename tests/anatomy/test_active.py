@@ -12,7 +12,12 @@ FAMILIES = (
     "nemotron_h minimax_m2 ernie4_5_moe gemma4_text"
 )
 CHANGES = {
-    "gemma4_text": {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 3, "moe_intermediate_size": 24},
+    "gemma4_text": {
+        "enable_moe_block": True,
+        "num_experts": 8,
+        "top_k_experts": 3,
+        "moe_intermediate_size": 24,
+    },
 }
 
 

@@ -143,6 +143,27 @@ def test_nothing_is_lacking_exactly_where_our_code_reads_files():
             assert lacking(read(config_to_hf(model.config))) == [], name
 
 
+@pytest.mark.parametrize(
+    ("file", "family", "beside"),
+    [
+        ({"model_type": "llava", "text_config": {"vocab_size": 32064}}, "llama", ()),
+        ({"model_type": "qwen2_5_vl", "hidden_size": 2048}, "qwen2_5_vl_text", ()),
+        ({"model_type": "kimi_k25", "text_config": {"model_type": "kimi_k2"}}, "deepseek_v3", ()),
+        (
+            {
+                "model_type": "qwen3_omni_moe",
+                "thinker_config": {"text_config": {"model_type": "qwen3_omni_moe_text"}, "audio_config": {}},
+                "talker_config": {},
+            },
+            "qwen3_omni_moe_text",
+            ("talker_config", "audio_config"),
+        ),
+    ],
+)
+def test_the_part_that_reads_text_is_found_also_if_it_does_not_say_its_family(file, family, beside):
+    assert (read(file).family, read(file).beside) == (family, beside)
+
+
 def test_a_token_of_deepseek_v3_adds_70272_bytes_in_bfloat16():
     anatomy = read({"model_type": "deepseek_v3"})
     assert 2 * (anatomy.kept(1001)["full_attention"][0] - anatomy.kept(1000)["full_attention"][0]) == 70_272

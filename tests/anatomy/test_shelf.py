@@ -20,6 +20,7 @@ NAMES = [one["name"] for one in shelf()]
 CLASSES = {"bert": AutoModelForMaskedLM, "t5": AutoModelForSeq2SeqLM}
 """How transformers builds what does not continue a text."""
 
+
 def text_part(file):
     """Returns the part of a file that reads and writes text."""
     inner = next((file[key] for key in WRAPPED if isinstance(file.get(key), dict)), None)

@@ -19,6 +19,9 @@ PLACE = ROOT / "src" / "glassformer" / "anatomy" / "classes.json"
 SAID = {"num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers", "is_gated_act"}
 """Keys whose default says nothing: of layers that only some files hold, and one that follows from another key."""
 
+OTHER_NAMES = {"kimi_k2": "deepseek_v3"}
+"""Families that are published under other names, with code of their own that builds the same layers."""
+
 
 def classes() -> dict[str, Any]:
     """Returns the defaults and the aliases of each family, of those keys that its formulas name.
@@ -45,7 +48,7 @@ def _class(family: str) -> dict[str, Any]:
 @cache
 def _text_parts() -> dict[str, list[str]]:
     """Returns the model_types of files of several parts by the family of their part for text."""
-    found: dict[str, list[str]] = {}
+    found = {family: [name] for name, family in OTHER_NAMES.items()}
     for name, kind in CONFIG_MAPPING.items():
         if name in tables()["families"] or "text_config" not in kind.sub_configs:
             continue
