@@ -139,7 +139,7 @@ function render({ model, el }) {
   const box = ({ title, line, role, new: isNew, chapter }) =>
     h("li", { class: isNew ? "gf-new" : "", "data-role": role }, h("span", {}, title, isNew && h("small", {}, " new since GPT-2")), h("code", {}, line), h("span", { class: "gf-chapter" }, chapterOf(chapter)));
   const table = (caption, headers, rows) =>
-    h("table", { class: "gf-readout" }, h("caption", {}, caption), h("thead", {}, h("tr", {}, headers.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows.map(([what, cells]) => h("tr", {}, h("th", { scope: "row" }, what), cells.map((text) => h("td", {}, text))))));
+    h("table", { class: "gf-readout" }, h("caption", {}, caption), h("thead", {}, h("tr", {}, headers.map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))), h("tbody", {}, rows.map(([what, cells]) => h("tr", {}, h("th", { scope: "row" }, what), cells.map((text) => h("td", {}, text))))));
   const sentenceRow = ([key, value, says, chapter]) => h("div", { class: "gf-sentence" }, h("p", { class: "gf-field" }, h("code", {}, key), " ", h("code", { class: "gf-given-value" }, value)), h("p", {}, says), h("p", { class: "gf-chapter" }, chapterOf(chapter)));
   const listed = (title, names) => names.length > 0 && h("p", { class: "gf-listed" }, `${title}: `, names.map((name, i) => [i > 0 && ", ", h("code", {}, name)]), ".");
   const drawnLayers = (one, name, chosen) =>
