@@ -106,7 +106,9 @@ def test_params_of_a_config_of_hugging_face(tmp_path):
     output, status = run("params", path)
     assert status == 0
     assert re.search(r"^  all +671,026,404,352 \(36,625,610,752\)$", output, re.M)
-    assert re.search(r"^  full_attention, in bfloat16 +7,027,200,000  70,272 for the next position$", output, re.M)
+    assert re.search(
+        r"^  full_attention, in bfloat16 +7,027,200,000  70,272 for the next position$", output, re.M
+    )
     assert f"Our code does not run this file: {path}: " in words(output)
     assert re.search("^What our code lacks\n  experts: ", output, re.M)
     other = tmp_path / "other.json"
@@ -116,7 +118,9 @@ def test_params_of_a_config_of_hugging_face(tmp_path):
     assert re.search("^  kv_lora_rank +–  256$", output, re.M)
     assert re.search(r"^  full_attention, in bfloat16 +70,272,000  39,040,000$", output, re.M)
     assert "num_attention_heads" not in output
-    assert "gpt2 is not a config.json, and only two such files can be compared" in run("params", path, "gpt2")[0]
+    assert (
+        "gpt2 is not a config.json, and only two such files can be compared" in run("params", path, "gpt2")[0]
+    )
     path.write_text("[1]", encoding="utf-8")
     assert run("params", path)[1] == 2
 

@@ -325,21 +325,6 @@ def test_the_notation_has_no_other_family():
     assert set(FAMILIES_OF_FILES) == {head for _, head in names_in_notation()}
 
 
-def sentences_of(table):
-    """Returns the keys of a table of sentences.js, which has a sentence for each choice of a configuration."""
-    source = places.find("sentences.js")
-    body = re.search(rf"^const {table} = \{{(.*?)\}};$", source.read_text(encoding="utf-8"), re.M | re.S)[1]
-    return tuple(re.findall(r'(?:^|,)\s*"?([\w-]+)"?: "', body, re.M))
-
-
-@pytest.mark.parametrize(
-    ("table", "choices"),
-    [("FAMILIES", FAMILIES), ("FEEDFORWARD", FEEDFORWARDS), ("BIASES", ATTENTION_BIASES)],
-)
-def test_the_page_has_a_sentence_for_each_choice(table, choices):
-    assert sorted(sentences_of(table)) == sorted(choices)
-
-
 # The letters of formulas
 
 

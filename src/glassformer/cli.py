@@ -208,8 +208,8 @@ def params(
 ) -> None:
     """Count the parameters of a model, part by part: gpt2, gpt2-xl, bert-base, t5-base, llama-2-7b and others.
 
-    For any config.json, it shows the layers, what they keep in the cache, what each key means, and whether our code runs
-    the model.
+    For any config.json, it shows the layers, what they keep in the cache, what each key means, and whether our code
+    runs the model.
     """
     from glassformer import pretrained
 
@@ -233,7 +233,9 @@ def params(
             _config(name, ignore or ())
             _show(f"\nOur code runs {name}, in NumPy and in PyTorch.")
         except (TypeError, ValueError) as error:
-            _show(f"\nOur code does not run this file: {error}. Chapter 15 draws where some of today's models differ.")
+            _show(
+                f"\nOur code does not run this file: {error}. Chapter 15 draws where some of today's models differ."
+            )
 
 
 @app.command()

@@ -240,3 +240,21 @@ def test_a_state_does_not_grow():
 def test_what_is_wrong_in_a_file_is_named_and_nothing_is_counted(changes, said):
     with pytest.raises((TypeError, ValueError), match=said):
         read({"model_type": "qwen3_next", **changes})
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("laguna", {"gating": True}),
+        ("laguna", {"gating": "per-head"}),
+        ("laguna", {"gating": "per-element"}),
+        ("mamba", {"time_step_rank": "auto"}),
+        ("jamba", {"mamba_dt_rank": "auto"}),
+        ("t5", {"feed_forward_proj": "gated-gelu"}),
+        ("mt5", {"feed_forward_proj": "relu"}),
+    ],
+)
+def test_a_key_whose_value_is_a_word_is_read_as_transformers_reads_it(family, changes):
+    model = small(family, meta=True, **changes)
+    given = settings_of(family) | changes
+    assert counted(given, family) == n_weights(model)

@@ -1,13 +1,14 @@
 """Tests by which rules all views go, with a line for each view: what they refuse, and that everybody can use them."""
 
+import json
 import math
 
 import pytest
 from traitlets import TraitError
 
 from glassformer import widgets
+from glassformer.anatomy import shelf
 from glassformer.chapters.ch02.real_tokens import EXAMPLES
-from glassformer.chapters.ch13.config_reader import examples
 from glassformer.chapters.ch14.diagnose_it import clinic
 from glassformer.widgets.engine.model import LINE
 
@@ -73,7 +74,7 @@ BOUNDS = {
     "DateTranslator": {"head": [-2]},
     "FillIn": {"steps": [-1]},
     "WiringSwitcher": {"family": ["rnn"], "mask": ["self"], "padding": [4], "prefix": [-1], "query": [-1]},
-    "ConfigReader": {"part": ["tail"]},
+    "ConfigReader": {"positions": [0, 10**9], "kind": [-1]},
     "ParameterBars": {
         **{"model": ["gpt5"], "scale": ["none"], "other": [7], "part": ["tail"]},
         **{"sort": ["name"], "family": ["gpt"]},
@@ -187,7 +188,7 @@ SENTENCES = [
     ("FillIn", {"model": "shakespeare"}, "to the family decoder; it must be encoder"),
     ("WiringSwitcher", {"text": ""}, "text has 0 characters, but must have 1 to 12"),
     ("WiringSwitcher", {"source": "a" * 13}, "source has 13 characters"),
-    ("ConfigReader", {"text": "x" * 20_001}, "text has 20001 characters"),
+    ("ConfigReader", {"text": "x" * 1_000_001}, "text has 1000001 characters"),
     ("DiagnoseIt", {"patients": TWO, "patient": 3}, "patient=3 is not one of 0 … 2"),
     ("DiagnoseIt", {"patients": TWO, "ordered": [["map"]]}, "ordered has 1 entries for 2"),
     ("DiagnoseIt", {"patients": TWO, "ordered": [["hope"], []]}, "'hope'"),
@@ -241,7 +242,7 @@ def test_wrong_traits_are_refused(name, traits, message):
 SCENE = "KING RICHARD III:\nA horse! a horse! my kingdom for a horse!\nSlave, I have set my life upon a cast"
 NEARLY_EQUAL = [3.002, 2.999, 3.0, 3.001, 2.998, 3.0]
 LONGEST = "to be or not to be that is the incomprehensibilities question indeed"
-[REFUSED_CONFIG] = [text for _, name, text in examples() if name == "dynamic stretching"]
+FILES = {one["name"]: json.dumps(one["config"]) for one in shelf()}
 EXTREME = {name: [[-2.97, 2.95, -2.99]] * 4 for name in "qkv"}
 
 # Views with as much in them as there can be. The tests of those in OTHERS bring them where they are as full.
@@ -285,7 +286,8 @@ FULL = [
     ("CacheMovie", {"model": "llama-2-70b", "text": "M" * 24, "step": 14}),
     ("WiringSwitcher", {"family": "encoder-decoder", "text": "M" * 12, "source": "M" * 12, "padding": 3}),
     ("ConfigReader", {}),
-    ("ConfigReader", {"text": REFUSED_CONFIG}),
+    ("ConfigReader", {"text": FILES["DeepSeek-V4-Pro"], "kind": 1}),
+    ("ConfigReader", {"text": FILES["Gemma 4 26B-A4B"], "other": FILES["GPT-2"]}),
     ("ParameterBars", {"other": "bert-base"}),
     ("ParameterBars", {"view": "size", "scale": "gpt3"}),
 ]

@@ -22,7 +22,6 @@ ONE_QUESTION = [
 ONE_PREDICTION = {"question": "?", "kind": "choice", "options": ["a", "b"], "answer": 1}
 SCRIPTS = places.scripts()
 VIEWS = [path.stem for path in SCRIPTS if path.with_suffix(".py").is_file() and path.parent.name != "engine"]
-COMING = {"anatomy"}  # the twin of anatomy/reading.py, which test_anatomy tests: ConfigReader will use it
 MODULES = sorted({module for view in VIEWS for module in needed(view)})
 
 
@@ -107,11 +106,7 @@ def test_two_modules_of_one_name_raise(write):
 
 
 def test_every_file_is_of_use_and_has_a_name_of_its_own():
-    own = [
-        path
-        for path in places.PACKAGE.rglob("*.js")
-        if "vendor" not in path.parts and path.stem not in COMING
-    ]
+    own = [path for path in places.PACKAGE.rglob("*.js") if "vendor" not in path.parts]
     assert sorted(path.stem for path in own) == sorted({*MODULES, "loader"})
     assert {path.stem for path in places.PACKAGE.rglob("*.css")} <= set(MODULES)
 

@@ -10,6 +10,17 @@ from glassformer.anatomy.described import describe, fold, keys_of, lacking, repo
 from glassformer.anatomy.reading import Anatomy, Kind, classes, families, known_keys, read, tables
 from glassformer.anatomy.shelf import shelf
 
-__all__ = ["Anatomy", "Kind", "classes", "describe", "families", "fold", "keys_of", "known_keys", "lacking", "read", "report"]
-__all__ += ["shelf", "tables", "words"]
+__all__ = [
+    "Anatomy",
+    "Kind",
+    "classes",
+    "describe",
+    "families",
+    "fold",
+    "keys_of",
+    "known_keys",
+    "lacking",
+    "read",
+]
+__all__ += ["report", "shelf", "tables", "words"]
 __dir__ = __all__.copy

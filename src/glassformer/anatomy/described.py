@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from glassformer.anatomy.formulas import evaluate, parse
-from glassformer.anatomy.reading import WRAPPED, Anatomy, Kind, Scope, read
+from glassformer.anatomy.reading import WRAPPED, Anatomy, Scope, read
 from glassformer.huggingface.keys import WITHOUT_EFFECT
 
 __all__ = ["describe", "fold", "keys_of", "lacking", "report", "words"]
@@ -60,9 +60,7 @@ def lacking(anatomy: Anatomy) -> list[tuple[str, str]]:
     """Returns what the model has and our layers have not, each with the chapter that builds it, or ""."""
     scopes = [anatomy.scope(kind) for kind in anatomy.kinds]
     rows = words()["lacking"]
-    found = [
-        (row["what"], row["chapter"]) for row in rows if any(evaluate(row["if"], one) for one in scopes)
-    ]
+    found = [(row["what"], row["chapter"]) for row in rows if any(evaluate(row["if"], one) for one in scopes)]
     return [*found, (OTHER_PARTS, "")] if anatomy.beside else found
 
 
@@ -125,7 +123,9 @@ def shown(value: Any) -> str:
     if isinstance(value, int | float):
         return f"{Decimal(repr(value)).normalize():,f}".replace("Infinity", "∞")
     if isinstance(value, list):
-        return ", ".join(_times(times, [_times(n, [shown(one)]) for n, one in unit]) for times, unit in fold(value))
+        return ", ".join(
+            _times(times, [_times(n, [shown(one)]) for n, one in unit]) for times, unit in fold(value)
+        )
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key}: {shown(one)}' for key, one in value.items())}}}"
     return value
@@ -185,7 +185,7 @@ def _counted(anatomy: Anatomy, positions: int) -> dict[str, Any]:
     for word, kept in now.items():
         is_compressed = any("compressed" in kind.parts for kind in anatomy.kinds if kind.word == word)
         ahead, after = (AHEAD, later) if is_compressed else (1, following)
-        adds = kept and [(n - m) / ahead for n, m in zip(after[word], kept, strict=True)]
+        adds = kept and [(n - m) / ahead for n, m in zip(after[word] or (), kept, strict=True)]
         cached.append([word, kept and list(kept), adds])
     return {
         "family": anatomy.family,
@@ -247,7 +247,9 @@ def describe(*reports: dict[str, Any], positions: int) -> str:
             parts.setdefault(part, []).append((label, [value[0] or "yes" for value in values]))
     width = max((len(label) for rows in parts.values() for label, (value, *_) in rows if value), default=0)
     return "\n\n".join(
-        "\n".join([part, *(f"  {label.ljust(width)}  {'  '.join(values)}".rstrip() for label, values in rows)])
+        "\n".join(
+            [part, *(f"  {label.ljust(width)}  {'  '.join(values)}".rstrip() for label, values in rows)]
+        )
         for part, rows in parts.items()
     )
 
@@ -277,7 +279,8 @@ def _numbers(one: dict[str, Any], positions: int) -> Iterator[tuple[str, ...]]:
         yield "Layers", f"{kind['word']}: {what}", f"{kind['layers']} of {n_layers}"
     title = "Weights, and those that a token uses"
     rows = one["weights"] or []
-    for part, total, used in [*rows, ["all", _sum(rows, 1), _sum(rows, 2)]]:
+    whole: list[Any] = ["all", _sum(rows, 1), _sum(rows, 2)]
+    for part, total, used in [*rows, whole]:
         yield title, part, _number(total) if used == total else f"{_number(total)} ({_number(used)})", ""
     for group, what in FILES.items():
         if (n := one["files"][group]) != 0:
@@ -287,7 +290,12 @@ def _numbers(one: dict[str, Any], positions: int) -> Iterator[tuple[str, ...]]:
         for each, what in ((2, "bfloat16"), (1, "8 bits")):
             more = f"{_number(_bytes(adds, each))} for the next position"
             yield title, f"{word}, in {what}", _number(_bytes(kept, each)), more
-    yield "Arithmetic", f"multiply-adds of the next token after {positions:,}", _number(one["multiply_adds"]), ""
+    yield (
+        "Arithmetic",
+        f"multiply-adds of the next token after {positions:,}",
+        _number(one["multiply_adds"]),
+        "",
+    )
     for what, _ in one["lacking"]:
         yield "What our code lacks", what, "", ""
 

@@ -38,8 +38,8 @@ def parse(text: str) -> Tree:
     """Returns the tree of a formula.
 
     It has numbers, texts in quotes, None, True and False; names; + - * // % ** and comparisons; `in`; and, or, not;
-    `a if b else c`; `a[i]`, `a.key`, len(a), is_list(a), min, max, ceil and numbers(a): a list, also if it is written as "3,4,5". What
-    is not there is None.
+    `a if b else c`; `a[i]`, `a.key`, len(a), is_list(a), min, max, ceil; and numbers(a), a list that may
+    be written as "3,4,5". What is not there is None.
 
     Raises:
         ValueError: it is no such formula.

@@ -9,7 +9,7 @@
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -186,11 +186,11 @@ class Anatomy:
         for kind in self.kinds:
             scope = self.scope(kind, positions)
             before, times = found.get(kind.word, (0, 0)), len(kind.layers)
-            each = [[scope.number(part, name) for part in kind.parts] for name in ("kept", "state")]
-            if before is None or None in each[0] + each[1]:
-                found[kind.word] = None
-            else:
-                found[kind.word] = before[0] + times * sum(each[0]), before[1] + times * sum(each[1])
+            kept, state = (
+                _sum(scope.number(part, name) for part in kind.parts) for name in ("kept", "state")
+            )
+            unknown = before is None or kept is None or state is None
+            found[kind.word] = None if unknown else (before[0] + times * kept, before[1] + times * state)
         return found
 
     def multiply_adds(self, positions: int) -> int | None:
@@ -209,6 +209,12 @@ class Anatomy:
                     return None
                 found += (1 if kind is None else len(kind.layers)) * (products - idle)
         return found
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    """Returns the sum, or None if one of the numbers is not known."""
+    found = list(numbers)
+    return None if None in found else sum(n for n in found if n is not None)
 
 
 def read(file: Mapping[str, Any]) -> Anatomy:

@@ -72,13 +72,13 @@ function evaluate(tree, look) {
       return of(until ?? parts.at(-1));
     }
     case "key": {
-      const whole = of(a);
-      return isObject(whole) && Object.hasOwn(whole, b) ? whole[b] : null;
+      const inside = of(a);
+      return isObject(inside) && Object.hasOwn(inside, b) ? inside[b] : null;
     }
     case "at": {
-      const [whole, index] = [list(a, of(a), look), number(b, of(b), look)];
-      if (index < 0 || index >= whole.length) throw new Unread(`${spell(a, whole, look)} has ${whole.length} entries, but there must be one for layer ${index}`);
-      return whole[index];
+      const [listed, index] = [list(a, of(a), look), number(b, of(b), look)];
+      if (index < 0 || index >= listed.length) throw new Unread(`${spell(a, listed, look)} has ${listed.length} entries, but there must be one for layer ${index}`);
+      return listed[index];
     }
     case "call":
       if (a === "is_list") return Array.isArray(of(b));
@@ -107,9 +107,9 @@ function evaluate(tree, look) {
 
 // The lines of each family with those of what it is like.
 export function resolved(families) {
-  const whole = {};
-  for (const [name, { like, ...lines }] of Object.entries(families)) whole[name] = { ...whole[like], ...lines };
-  return whole;
+  const found = {};
+  for (const [name, { like, ...lines }] of Object.entries(families)) found[name] = { ...found[like], ...lines };
+  return found;
 }
 
 // --- reading --------------------------------------------------------------------------------------------------------

@@ -119,7 +119,9 @@ class ConfigReader(View, module="config_reader"):
     _families = Made(lambda _: anatomy.families()).tag(sync=True)
     _parts = Made(lambda _: anatomy.tables()["parts"]).tag(sync=True)
     _classes = Made(lambda _: anatomy.classes()).tag(sync=True)
-    _words = Made(lambda _: {name: table for name, table in anatomy.words().items() if name != "keys"}).tag(sync=True)
+    _words = Made(lambda _: {name: table for name, table in anatomy.words().items() if name != "keys"}).tag(
+        sync=True
+    )
     _keys = Made(lambda _: anatomy.words()["keys"]).tag(sync=True)
     _shelf = Made(lambda _: anatomy.shelf()).tag(sync=True)
     _lengths = Made(lambda view: sorted({*LENGTHS, view.positions})).tag(sync=True)
