@@ -76,6 +76,15 @@ OWN: dict[str, dict[str, Any]] = {
         "layer_types": ["sliding_attention", "indexed_attention"] * 3,
         "mlp_layer_types": ["dense", "sparse"] * 3,
     },
+    "qwen4_exp_text": {
+        "layer_types": ["linear_attention", "indexed_attention"] * 3,
+        "indexer_n_heads": 4,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": 16,
+        "indexer_budget": 16,
+        "indexer_compress_ratio": 4,
+        "hc_lowrank": 8,
+    },
     "longcat_flash": {"zero_expert_num": 0, "expert_ffn_hidden_size": 24},
     "dbrx": {
         "attn_config": {"kv_n_heads": 2, "rope_theta": 1e4},

@@ -198,6 +198,18 @@ def test_bert_and_t5_are_counted_as_our_own_code_counts_them():
     assert read(files["bert-base"]).multiply_adds(100) is None  # it writes no text
 
 
+def test_what_is_not_known_is_not_counted():
+    pooled = read({"model_type": "glm5_next_text"})  # what its indexer keeps depends on the program
+    assert pooled.kept(1000)["indexed_attention"] is None and pooled.multiply_adds(1000) is None
+    identity = read({"model_type": "longcat_flash"})  # some of the experts that are chosen cost nothing
+    assert identity.weights(active=True) is None and identity.multiply_adds(1000) is None
+    assert identity.kept(1000) and identity.weights().total() == 560_664_958_976
+    tables_of_pairs = read(
+        settings_of("qwen4_exp_text") | {"model_type": "qwen4_exp_text", "ple_layer_ids": [1]}
+    )
+    assert tables_of_pairs.weights() is None
+
+
 def test_a_state_does_not_grow():
     anatomy = read({"model_type": "qwen3_next"})
     before, after = anatomy.kept(1000), anatomy.kept(100_000)

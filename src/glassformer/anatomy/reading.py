@@ -108,8 +108,7 @@ class Scope:
 
     def number(self, part: str, name: str) -> int | None:
         """Returns one number of a part, such as `kept`; 0 if it has none, and None if it is not known."""
-        tree = tables()["parts"][part].get(name)
-        return 0 if tree is None else evaluate(tree, self)
+        return evaluate(tables()["parts"][part].get(name, 0), self)
 
 
 @dataclass(frozen=True)

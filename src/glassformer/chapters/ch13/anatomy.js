@@ -138,7 +138,7 @@ function scopeOf({ parts, families, classes }, family, given, known) {
     (Object.hasOwn(lines, name) && !among.includes(name) ? namesIn(lines[name]) : [name]).flatMap((one) => (one === name ? [one] : keys(one, [...among, name])));
   look.key = (name, value) => keys(name).find((key) => (given[key] ?? null) === value) ?? name;
   const of = (part, group) => Object.fromEntries(Object.entries(parts[part][group] ?? {}).map(([name, tree]) => [name, evaluate(tree, look)]));
-  const one = (part, name) => (parts[part][name] ? evaluate(parts[part][name], look) : 0);
+  const one = (part, name) => (Object.hasOwn(parts[part], name) ? evaluate(parts[part][name], look) : 0);
   const check = (part) => {
     for (const tree of (parts[part].sizes ?? []).slice(1)) {
       const value = evaluate(tree, look);
