@@ -233,9 +233,7 @@ def params(
             _config(name, ignore or ())
             _show(f"\nOur code runs {name}, in NumPy and in PyTorch.")
         except (TypeError, ValueError) as error:
-            _show(
-                f"\nOur code does not run this file: {error}. Chapter 15 draws where some of today's models differ."
-            )
+            _show(f"\nOur code does not run this file: {error}.")
 
 
 @app.command()

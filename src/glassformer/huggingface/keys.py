@@ -30,6 +30,8 @@ class Key(NamedTuple):
     words: Mapping[Any, Any] | None = None
 
 
+ELSEWHERE = "; chapter 15 draws where some of today's models differ"
+
 SHOWN = 8  # how many unknown keys a message names at most
 
 ALL = "all"
@@ -225,7 +227,7 @@ def type_is_missing(given: Mapping[str, Any], families: Collection[str]) -> str:
         hint = (
             f"; did you mean {kind.lower()!r}?" if isinstance(kind, str) and kind.lower() in families else ""
         )
-        return f"model_type={kind!r} is not one of {choices}{hint}"
+        return f"model_type={kind!r} is not one of {choices}{hint or ELSEWHERE}"
     if written := next((key for key in given if key != "model_type" and key.lower() == "model_type"), None):
         return f"the file has the key {written!r}, which must be written 'model_type'"
     for keys, what in WITHOUT_TYPE:

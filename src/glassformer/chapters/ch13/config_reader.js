@@ -82,7 +82,7 @@ function render({ model, el }) {
     hint: "Choose a model, open a file or paste one, and your page says what is in it. It sends nothing anywhere.",
   });
   const [ours, shelf, own] = ["_ours", "_shelf", "_chapters"].map((name) => model.get(name));
-  const anatomy = { families: resolved(model.get("_families")), parts: model.get("_parts"), classes: model.get("_classes"), words: { ...model.get("_words"), keys: model.get("_keys") } };
+  const anatomy = { families: resolved({ ...model.get("_families"), ...model.get("_more_families") }), parts: model.get("_parts"), classes: model.get("_classes"), words: { ...model.get("_words"), keys: { ...model.get("_keys"), ...model.get("_more_keys") } } };
   const tables = { ours, anatomy, longest: model.get("_longest") };
   const texts = new Map(shelf.map((one) => [one.name, JSON.stringify(one.config, null, 2)]));
   const entryOf = (text) => {
@@ -157,11 +157,11 @@ function render({ model, el }) {
     put(answer, { class: `gf-verdict${runs ? " gf-runs" : ""}` });
     hold(answer, ["verdict", JSON.stringify(files.map(({ verdict, note, lacks, trouble }) => [verdict, note, lacks, trouble])), names], () =>
       files.map(({ verdict, note, lacks = [], trouble }, i) => [
-        h("p", {}, files.length > 1 && `${names[i]}: `, h("strong", {}, trouble ? "It cannot be read." : verdict), ` ${trouble ?? note}`),
+        h("p", {}, files.length > 1 && `${names[i]}: `, h("strong", {}, trouble ? "It cannot be read." : verdict), " ", trouble ?? rich(note, model)),
         lacks.length > 0 && [
           h("p", {}, "It lacks:"),
           h("ul", { class: "gf-lacks" }, lacks.map(([what, chapter]) => h("li", {}, rich(what, model), Object.hasOwn(own, chapter) && [" (", rich(`chapter ${chapter}`, model), ")"]))),
-          h("p", {}, rich("The section “Where some of today’s models differ” of chapter 15 draws such parts.", model)),
+          !note.includes("chapter 15") && h("p", {}, rich("The section “Where some of today’s models differ” of chapter 15 draws such parts.", model)),
         ],
       ]),
     );

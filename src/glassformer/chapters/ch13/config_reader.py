@@ -94,6 +94,12 @@ def _key(value: Any) -> Any:
     return value._replace(words=words)
 
 
+def half(table: Mapping[str, Any], which: int) -> dict[str, Any]:
+    """Returns the first half (0) or the second (1) of a table that would be too heavy for one trait."""
+    rows = list(table.items())
+    return dict(rows[: len(rows) // 2] if which == 0 else rows[len(rows) // 2 :])
+
+
 class ConfigReader(View, module="config_reader"):
     """Says what a config.json describes, or what differs between two: layers, parameters, cache, and each key.
 
@@ -116,13 +122,15 @@ class ConfigReader(View, module="config_reader"):
     positions = UpTo(lambda _: MOST_POSITIONS, first=100_000, least=1).tag(sync=True)
     kind = UpTo(lambda _: MOST_LAYERS, first=0).tag(sync=True)
     _ours = Made(lambda _: tables()).tag(sync=True)
-    _families = Made(lambda _: anatomy.families()).tag(sync=True)
+    _families = Made(lambda _: half(anatomy.families(), 0)).tag(sync=True)
+    _more_families = Made(lambda _: half(anatomy.families(), 1)).tag(sync=True)
     _parts = Made(lambda _: anatomy.tables()["parts"]).tag(sync=True)
     _classes = Made(lambda _: anatomy.classes()).tag(sync=True)
     _words = Made(lambda _: {name: table for name, table in anatomy.words().items() if name != "keys"}).tag(
         sync=True
     )
-    _keys = Made(lambda _: anatomy.words()["keys"]).tag(sync=True)
+    _keys = Made(lambda _: half(anatomy.words()["keys"], 0)).tag(sync=True)
+    _more_keys = Made(lambda _: half(anatomy.words()["keys"], 1)).tag(sync=True)
     _shelf = Made(lambda _: anatomy.shelf()).tag(sync=True)
     _lengths = Made(lambda view: sorted({*LENGTHS, view.positions})).tag(sync=True)
     _longest = Int(LONGEST).tag(sync=True)

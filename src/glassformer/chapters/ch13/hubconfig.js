@@ -91,7 +91,7 @@ function typeIsMissing(given, { formats, withoutType }) {
   const choices = families.map(repr).join(", ");
   if (kind !== null) {
     const lower = typeof kind === "string" ? kind.toLowerCase() : "";
-    return `model_type=${repr(kind)} is not one of ${choices}${families.includes(lower) ? `; did you mean ${repr(lower)}?` : ""}`;
+    return `model_type=${repr(kind)} is not one of ${choices}${families.includes(lower) ? `; did you mean ${repr(lower)}?` : "; chapter 15 draws where some of today's models differ"}`;
   }
   const written = Object.keys(given).find((key) => key !== "model_type" && key.toLowerCase() === "model_type");
   if (written) return `the file has the key ${repr(written)}, which must be written 'model_type'`;
