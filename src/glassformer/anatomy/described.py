@@ -6,7 +6,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from functools import cache
 from importlib import resources
@@ -23,6 +23,8 @@ __dir__ = __all__.copy
 AHEAD = 128  # compressed tokens come every few positions, so what a token adds to them is a mean over so many
 
 LONGEST_UNIT = 64  # layers that repeat, as in: 5 with a window and 1 without
+
+A_SIZE = re.compile("size|dim|rank|num|head|expert|layer|group|latent|width")
 
 LONGEST_VALUE = 60  # characters of a value beside its sentence
 
@@ -70,38 +72,42 @@ OTHER_PARTS = "the parts that read images or sound"
 # --- keys ---------------------------------------------------------------------------------------------------
 
 
-def _entries(file: Mapping[str, Any], inside: set[str]) -> Iterator[tuple[str, str, Any]]:
-    """Yields (key, name, value): the key of an entry within an object as a.b.c, whose name is a.c."""
+def _entries(file: Mapping[str, Any], named: Collection[str]) -> Iterator[tuple[str, str, Any]]:
+    """Yields (key, name, value): the key of an entry within an object as a.b.c, whose name is a.c if that is named."""
+    inside = {name.split(".")[0] for name in named if "." in name}
     for key, value in file.items():
         yield key, key, value
-        if key in inside and isinstance(value, Mapping):
-            for inner, one in value.items():
-                several = one.items() if isinstance(one, Mapping) else ()
-                yield from (
-                    [(f"{key}.{inner}.{last}", f"{key}.{last}", each) for last, each in several]
-                    or [(f"{key}.{inner}", f"{key}.{inner}", one)]
-                )
+        for inner, one in value.items() if key in inside and isinstance(value, Mapping) else ():
+            if isinstance(one, Mapping) and any(f"{key}.{last}" in named for last in one):
+                yield from ((f"{key}.{inner}.{last}", f"{key}.{last}", each) for last, each in one.items())
+            else:
+                yield f"{key}.{inner}", f"{key}.{inner}", one
     for key in WRAPPED:
         if isinstance(file.get(key), Mapping):
-            yield from _entries(file[key], inside)
+            yield from _entries(file[key], named)
 
 
 def keys_of(file: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Returns the keys of a file: "said", rows of (key, value, sentence, chapter), and the names of the others.
 
-    These are "programs", which change no logit, "unset", which are null, and "unknown".
+    These are "programs", which change no logit, "unset", which are null or empty, "unknown", and "sizes", those of the
+    unknown ones that may be sizes.
     """
     table = words()
-    inside = {key.split(".")[0] for key in table["keys"] if "." in key}
-    found: dict[str, Any] = {"said": {}, "programs": {}, "unset": {}, "unknown": {}}
-    for key, name, value in _entries(file, inside):
+    named = {*table["keys"], *table["programs"]}
+    inside = {name.split(".")[0] for name in named if "." in name}
+    found: dict[str, Any] = {"said": {}, "programs": {}, "unset": {}, "unknown": {}, "sizes": {}}
+    for key, name, value in _entries(file, named):
         row = _sentence(name, value, table)
         if row is not None:
             opened = isinstance(value, Mapping) and (key in inside or key.endswith("_config"))
             found["said"].setdefault((key, "{…}" if opened else _short(value)), row)
         else:
-            where = "programs" if name in table["programs"] else "unset" if value is None else "unknown"
+            is_unset = value is None or value == {} or value == []
+            where = "programs" if name in table["programs"] else "unset" if is_unset else "unknown"
             found[where].setdefault(key)
+            if where == "unknown" and type(value) is int and value > 1 and A_SIZE.search(key):
+                found["sizes"].setdefault(key)
     said = [[key, value, says, chapter] for (key, value), (says, chapter) in found.pop("said").items()]
     return {"said": said, **{where: list(names) for where, names in found.items()}}
 
@@ -170,6 +176,8 @@ def report(file: Mapping[str, Any], positions: int) -> dict[str, Any]:
     keys = keys_of(file)
     try:
         anatomy = read(file)
+        if keys["sizes"]:
+            raise ValueError(f"{', '.join(keys['sizes'])} may be sizes, and are not known here in {anatomy.family}")
         return keys | _counted(anatomy, positions)
     except (TypeError, ValueError) as error:
         return keys | {"trouble": str(error)}
@@ -264,7 +272,7 @@ def _rows(one: dict[str, Any], positions: int) -> Iterator[tuple[str, ...]]:
         yield "Keys", key, value, says
     for title, where in (
         ("Keys that change no logit", "programs"),
-        ("Keys that are null, as if they were not there", "unset"),
+        ("Keys that are null or empty, as if they were not there", "unset"),
         ("Keys that are not explained here", "unknown"),
     ):
         yield from ((title, key, "") for key in one[where])

@@ -256,6 +256,8 @@ const OTHER_PARTS = "the parts that read images or sound"; // as in described.py
 
 const exact = new Intl.NumberFormat("en-US", { maximumFractionDigits: 20 });
 
+const A_SIZE = /size|dim|rank|num|head|expert|layer|group|latent|width/;
+
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 // What a list repeats: [times, unit] for each piece, whose unit is [[n, item], …] of equal neighbours.
@@ -294,18 +296,20 @@ const short = (value) => {
   return text.length <= LONGEST_VALUE ? text.join("") : `${text.slice(0, LONGEST_VALUE - 1).join("")}…`;
 };
 
-// [key, name, value] of each entry: that of an entry within an object as a.b.c, whose name is a.c.
-function* entries(file, inside) {
+const insideOf = (named) => new Set([...named].filter((name) => name.includes(".")).map((name) => name.split(".")[0]));
+
+// [key, name, value] of each entry: the key of one within an object is a.b.c, and its name a.c if that is named.
+function* entries(file, named) {
+  const inside = insideOf(named);
   for (const [key, value] of Object.entries(file)) {
     yield [key, key, value];
-    if (!inside.has(key) || !isObject(value)) continue;
-    for (const [inner, one] of Object.entries(value)) {
-      const several = isObject(one) ? Object.entries(one) : [];
-      for (const [last, each] of several) yield [`${key}.${inner}.${last}`, `${key}.${last}`, each];
-      if (several.length === 0) yield [`${key}.${inner}`, `${key}.${inner}`, one];
+    for (const [inner, one] of inside.has(key) && isObject(value) ? Object.entries(value) : []) {
+      if (isObject(one) && Object.keys(one).some((last) => named.has(`${key}.${last}`))) {
+        for (const [last, each] of Object.entries(one)) yield [`${key}.${inner}.${last}`, `${key}.${last}`, each];
+      } else yield [`${key}.${inner}`, `${key}.${inner}`, one];
     }
   }
-  for (const key of WRAPPED) if (isObject(file[key])) yield* entries(file[key], inside);
+  for (const key of WRAPPED) if (isObject(file[key])) yield* entries(file[key], named);
 }
 
 function sentenceOf(name, value, { keys, activation }) {
@@ -317,14 +321,19 @@ function sentenceOf(name, value, { keys, activation }) {
 
 // The keys of a file: { said: [[key, value, sentence, chapter]], programs, unset, unknown }.
 function keysOf(file, words) {
-  const inside = new Set(Object.keys(words.keys).filter((key) => key.includes(".")).map((key) => key.split(".")[0]));
-  const [said, others] = [new Map(), { programs: new Set(), unset: new Set(), unknown: new Set() }];
-  for (const [key, name, value] of entries(file, inside)) {
+  const named = new Set([...Object.keys(words.keys), ...words.programs]);
+  const inside = insideOf(named);
+  const [said, others] = [new Map(), { programs: new Set(), unset: new Set(), unknown: new Set(), sizes: new Set() }];
+  for (const [key, name, value] of entries(file, named)) {
     const row = sentenceOf(name, value, words);
     const written = isObject(value) && (inside.has(key) || key.endsWith("_config")) ? "{…}" : short(value);
     const id = JSON.stringify([key, written]);
     if (row && !said.has(id)) said.set(id, [key, written, ...row]);
-    else if (!row) others[words.programs.includes(name) ? "programs" : value === null ? "unset" : "unknown"].add(key);
+    if (row) continue;
+    const isUnset = value === null || (typeof value === "object" && Object.keys(value).length === 0);
+    const where = words.programs.includes(name) ? "programs" : isUnset ? "unset" : "unknown";
+    others[where].add(key);
+    if (where === "unknown" && Number.isInteger(value) && value > 1 && A_SIZE.test(key)) others.sizes.add(key);
   }
   return { said: [...said.values()], ...Object.fromEntries(Object.entries(others).map(([where, names]) => [where, [...names]])) };
 }
@@ -343,7 +352,9 @@ const byPart = (weights) => {
 export function report(file, tables, positions) {
   const keys = keysOf(file, tables.words);
   try {
-    return { ...keys, ...numbersOf(read(file, tables), tables.words, positions) };
+    const seen = read(file, tables);
+    if (keys.sizes.length) throw new Unread(`${keys.sizes.join(", ")} may be sizes, and are not known here in ${seen.family}`);
+    return { ...keys, ...numbersOf(seen, tables.words, positions) };
   } catch (error) {
     if (!(error instanceof Unread)) throw error;
     return { ...keys, trouble: error.message };

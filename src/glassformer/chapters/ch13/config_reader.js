@@ -200,7 +200,7 @@ function render({ model, el }) {
       heading("What each key says"),
       one.said.map(sentenceRow),
       listed("These change no logit; other programs use them", one.programs),
-      listed("These are null, as if they were not there", one.unset),
+      listed("These are null or empty, as if they were not there", one.unset),
       listed("These are not explained here", one.unknown),
     ]);
   }
