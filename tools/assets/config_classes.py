@@ -63,4 +63,5 @@ def _text_parts() -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    PLACE.write_text(json.dumps(classes(), indent=0) + "\n", encoding="utf-8")
+    lines = (f"{json.dumps(name)}: {json.dumps(one)}" for name, one in classes().items())
+    PLACE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

@@ -40,17 +40,21 @@ def words() -> dict[str, Any]:
     activation, programs = keys.pop("activation"), keys.pop("programs")
     reasons = {key: why for several, why in programs.items() for key in several.split()}
     return {
-        "labels": [row | {"if": parse(row["if"])} for row in boxes["labels"]],
-        "boxes": [
-            row | {"if": parse(row["if"]), "title": _pieces(row["title"]), "line": _pieces(row["line"])}
-            for row in boxes["boxes"]
-        ],
+        "labels": [_row(row, "if label group") for row in boxes["labels"]],
+        "boxes": [_row(row, "if title role line new chapter") for row in boxes["boxes"]],
         "titles": boxes["titles"],
-        "lacking": [row | {"if": parse(row["if"])} for row in missing["lacking"]],
+        "lacking": [_row(row, "if what chapter") for row in missing["lacking"]],
         "keys": {key: row for several, row in keys.items() for key in several.split()},
         "activation": activation | {"keys": activation["keys"].split()},
         "programs": [*reasons, *WITHOUT_EFFECT],
     }
+
+
+def _row(row: list[Any], names: str) -> dict[str, Any]:
+    """Returns a row of a table by the names of its columns, with formulas as trees."""
+    found = dict(zip(names.split(), row, strict=True))
+    texts = {name: _pieces(found[name]) for name in ("title", "line") if name in found}
+    return found | texts | {"if": parse(found["if"])}
 
 
 def _pieces(text: str) -> list[Any]:
