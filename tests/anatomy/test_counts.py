@@ -132,7 +132,7 @@ def test_every_key_of_these_classes_has_a_sentence_or_is_known_to_have_no_effect
 
 
 def test_nothing_is_lacking_exactly_where_our_code_reads_files():
-    unnamed = "a table of how this family names its keys and weights"
+    unnamed = "a table of the names of this family, in config.json and of its weights"
     for family in FAMILIES:
         given = CONFIG_MAPPING[family](**NEEDED.get(family, {})).to_dict() | {"model_type": family}
         missing = [what for what, _ in lacking(read({**given, **settings_of(family)}))]

@@ -174,7 +174,7 @@ KEYS = {
     "CacheMovie": ("Pass", "ArrowRight"),
     "CharacterMap": ("Character", "ArrowDown"),
     "ClockHands": ("Position p", "ArrowRight"),
-    "ConfigReader": ("Positions already read", "ArrowRight"),
+    "ConfigReader": ("Positions read", "ArrowRight"),
     "DateTranslator": ("A date", None),
     "DepthExplorer": ("Gain of the matrices", "ArrowRight"),
     "DiagnoseIt": ("Next patient", "Enter"),

@@ -26,6 +26,8 @@ LONGEST_UNIT = 64  # layers that repeat, as in: 5 with a window and 1 without
 
 A_SIZE = re.compile("size|dim|rank|num|head|expert|layer|group|latent|width")
 
+SHORT_LIST = 8  # entries that are all written out
+
 LONGEST_VALUE = 60  # characters of a value beside its sentence
 
 
@@ -40,7 +42,7 @@ def words() -> dict[str, Any]:
     activation, programs = keys.pop("activation"), keys.pop("programs")
     reasons = {key: why for several, why in programs.items() for key in several.split()}
     return {
-        "labels": [_row(row, "if label group") for row in boxes["labels"]],
+        "labels": [_row(row, "if label group words") for row in boxes["labels"]],
         "boxes": [_row(row, "if title role line new chapter") for row in boxes["boxes"]],
         "titles": boxes["titles"],
         "lacking": [_row(row, "if what chapter") for row in missing["lacking"]],
@@ -67,10 +69,11 @@ def lacking(anatomy: Anatomy) -> list[tuple[str, str]]:
     scopes = [anatomy.scope(kind) for kind in anatomy.kinds]
     rows = words()["lacking"]
     found = [(row["what"], row["chapter"]) for row in rows if any(evaluate(row["if"], one) for one in scopes)]
-    return [*found, (OTHER_PARTS, "")] if anatomy.beside else found
+    other = [what for name, what in OTHER_PARTS.items() if any(name in part for part in anatomy.beside)]
+    return [*found, *((what, "") for what in other)]
 
 
-OTHER_PARTS = "the parts that read images or sound"
+OTHER_PARTS = {"vision": "the part that reads images", "audio": "the part that reads sound"}
 
 
 # --- keys ---------------------------------------------------------------------------------------------------
@@ -132,6 +135,8 @@ def shown(value: Any) -> str:
         return json.dumps(value)
     if isinstance(value, int | float):
         return f"{Decimal(repr(value)).normalize():,f}".replace("Infinity", "∞")
+    if isinstance(value, list) and len(value) <= SHORT_LIST:
+        return ", ".join(map(shown, value))
     if isinstance(value, list):
         return ", ".join(
             _times(times, [_times(n, [shown(one)]) for n, one in unit]) for times, unit in fold(value)
@@ -181,7 +186,9 @@ def report(file: Mapping[str, Any], positions: int) -> dict[str, Any]:
     try:
         anatomy = read(file)
         if keys["sizes"]:
-            raise ValueError(f"{', '.join(keys['sizes'])} may be sizes, and are not known here in {anatomy.family}")
+            raise ValueError(
+                f"{', '.join(keys['sizes'])} may be sizes, and are not known here in {anatomy.family}"
+            )
         return keys | _counted(anatomy, positions)
     except (TypeError, ValueError) as error:
         return keys | {"trouble": str(error)}
@@ -206,7 +213,9 @@ def _counted(anatomy: Anatomy, positions: int) -> dict[str, Any]:
             {
                 "word": kind.word,
                 "labels": [
-                    [row["label"], row["group"]] for row in table["labels"] if evaluate(row["if"], scope)
+                    [row["label"], row["group"], row["words"]]
+                    for row in table["labels"]
+                    if evaluate(row["if"], scope)
                 ],
                 "layers": len(kind.layers),
                 "boxes": [
@@ -287,7 +296,7 @@ def _numbers(one: dict[str, Any], positions: int) -> Iterator[tuple[str, ...]]:
     for part in one["beside"]:
         yield "Layers", f"{part}, not counted here", ""
     for kind in one["kinds"]:
-        what = ", ".join(label for label, _ in kind["labels"])
+        what = ", ".join(words for *_, words in kind["labels"])
         yield "Layers", f"{kind['word']}: {what}", f"{kind['layers']} of {n_layers}"
     title = "Weights, and those that a token uses"
     rows = one["weights"] or []

@@ -227,7 +227,11 @@ def read(file: Mapping[str, Any]) -> Anatomy:
     given, beside = file, ()
     for key in WRAPPED:
         if isinstance(given.get(key), Mapping):
-            beside += tuple(name for name in given if name.endswith("_config") and name != key)
+            beside += tuple(
+                name
+                for name, one in given.items()
+                if name.endswith("_config") and name != key and isinstance(one, Mapping)
+            )
             whole = {name: given[name] for name in ("tie_word_embeddings", "model_type") if name in given}
             given = whole | dict(given[key])
     family = given.get("model_type")

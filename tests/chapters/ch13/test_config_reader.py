@@ -398,7 +398,7 @@ def test_read_by_keyboard(mount, shoot):
     seen = anatomy.report(file, 100_000)
     total = sum(row[1] for row in seen["weights"])
     assert w.says.startswith(
-        f"{FIRST} has 64 layers: 48 × linear attention (state, dense), 16 × full attention"
+        f"{FIRST} has 64 layers: 48 × linear attention (a state), 16 × full attention"
     )
     assert verdict(w).startswith("Our code does not run it.")
     assert "the delta rule: a state of fixed size" in verdict(w)
@@ -414,13 +414,11 @@ def test_read_by_keyboard(mount, shoot):
     assert "delta rule" not in " ".join(boxes.all_inner_texts())
     assert "a gate on the output" in " ".join(boxes.all_inner_texts())
 
-    w.control("Positions already read").press("ArrowRight")
+    w.control("Positions read").press("ArrowRight")
     assert w.saved()["positions"] == 131_072
     w.control("Model").select_option("GPT-2")
     assert verdict(w) == "Our code runs it, in NumPy and in PyTorch."
-    assert w.says.startswith(
-        "GPT-2 has 12 layers of one kind, full attention (full, dense). Of its 124 million"
-    )
+    assert w.says.startswith("GPT-2 has 12 layers of one kind, full attention. Of its 124 million")
 
     w.control("Compare it with").select_option(FIRST)
     w.settle()

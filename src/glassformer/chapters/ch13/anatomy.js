@@ -163,7 +163,7 @@ function read(file, tables) {
   const beside = [];
   for (const key of WRAPPED) {
     if (!isObject(given[key])) continue;
-    beside.push(...Object.keys(given).filter((name) => name.endsWith("_config") && name !== key));
+    beside.push(...Object.keys(given).filter((name) => name.endsWith("_config") && name !== key && isObject(given[name])));
     const kept = ["tie_word_embeddings", "model_type"].filter((name) => Object.hasOwn(given, name));
     given = { ...Object.fromEntries(kept.map((name) => [name, given[name]])), ...given[key] };
   }
@@ -251,8 +251,9 @@ function anatomy(tables, family, given, kinds, beside) {
 const AHEAD = 128; // as in described.py
 const LONGEST_UNIT = 64;
 const LONGEST_VALUE = 60;
+const SHORT_LIST = 8;
 
-const OTHER_PARTS = "the parts that read images or sound"; // as in described.py
+const OTHER_PARTS = { vision: "the part that reads images", audio: "the part that reads sound" }; // as in described.py
 
 const exact = new Intl.NumberFormat("en-US", { maximumFractionDigits: 20 });
 
@@ -286,6 +287,7 @@ const timesOf = (n, what) => (n === 1 ? what.join(", ") : what.length > 1 ? `${n
 // A value as a sentence has it: numbers with commas, and a list with what repeats folded.
 function shown(value) {
   if (typeof value === "number") return exact.format(value);
+  if (Array.isArray(value) && value.length <= SHORT_LIST) return value.map(shown).join(", ");
   if (Array.isArray(value)) return fold(value).map(([times, unit]) => timesOf(times, unit.map(([n, one]) => timesOf(n, [shown(one)])))).join(", ");
   if (typeof value === "string") return value;
   return isObject(value) ? `{${Object.entries(value).map(([key, one]) => `${key}: ${shown(one)}`).join(", ")}}` : String(value);
@@ -378,7 +380,7 @@ function numbersOf({ family, beside, kinds, scope, weights, kept, multiplyAdds }
     beside,
     kinds: kinds.map(({ word, layers }, k) => ({
       word,
-      labels: holds(words.labels, scopes[k]).map(({ label, group }) => [label, group]),
+      labels: holds(words.labels, scopes[k]).map(({ label, group, words: said }) => [label, group, said]),
       layers: layers.length,
       boxes: holds(words.boxes, scopes[k]).map(({ title, line, role, new: isNew, chapter }) => ({ role, new: isNew, chapter, title: filled(title, scopes[k]), line: filled(line, scopes[k]) })),
     })),
@@ -387,6 +389,6 @@ function numbersOf({ family, beside, kinds, scope, weights, kept, multiplyAdds }
     files: Object.fromEntries(["dropped", "buffers"].map((group) => [group, sum(weights({ groups: [group] }))])),
     cached: Object.entries(now).map(([word, numbers]) => [word, numbers, numbers && [0, 1].map((k) => adds(word, k))]),
     multiply_adds: multiplyAdds(positions),
-    lacking: [...words.lacking.filter((row) => scopes.some((look) => truthy(evaluate(row.if, look)))).map(({ what, chapter }) => [what, chapter]), ...(beside.length ? [[OTHER_PARTS, ""]] : [])],
+    lacking: [...words.lacking.filter((row) => scopes.some((look) => truthy(evaluate(row.if, look)))).map(({ what, chapter }) => [what, chapter]), ...Object.entries(OTHER_PARTS).filter(([name]) => beside.some((part) => part.includes(name))).map(([, what]) => [what, ""])],
   };
 }

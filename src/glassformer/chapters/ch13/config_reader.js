@@ -29,8 +29,14 @@ const sum = (numbers) => (numbers.includes(null) ? null : numbers.reduce((a, b) 
 const total = (weights, i) => weights && sum(weights.map((row) => row[i]));
 const bytes = (kept, each) => kept && Math.round(each * kept[0] + 4 * kept[1]);
 const number = (n) => (n === null ? "not known here" : grouped(n));
-const labelsOf = ({ labels }) => labels.map(([label]) => label).join(", ");
-const kindName = ({ word, labels }) => (labels.length ? `${word.replaceAll("_", " ")} (${labelsOf({ labels })})` : word);
+
+// A kind of layer in words: that of the file, and what it does not say, the network beside only where kinds differ in it.
+function kindName({ word, labels }, kinds) {
+  const groupOf = (kind, group) => JSON.stringify(kind.labels.filter(([, own]) => own === group));
+  const isTold = ([label, group]) => (group === "each" ? kinds.some((kind) => groupOf(kind, group) !== groupOf({ labels }, group)) : !["full", "window"].includes(label));
+  const more = labels.filter(isTold).map(([, , words]) => words);
+  return `${word.replaceAll("_", " ")}${more.length ? ` (${more.join(", ")})` : ""}`;
+}
 
 const FILES = { dropped: "layers that predict further tokens, not among all", buffers: "learned biases of the router, not among all" };
 
@@ -53,9 +59,10 @@ const cacheRows = ({ cached }) => {
 export function summary(name, { kinds, weights, cached, trouble }, positions) {
   if (trouble) return `${name}: nothing is counted, because ${trouble}.`;
   const n = sum(kinds.map(({ layers }) => layers));
-  const which = kinds.length === 1 ? `${plural(n, "layer")} of one kind, ${kindName(kinds[0])}` : `${plural(n, "layer")}: ${kinds.map((kind) => `${grouped(kind.layers)} × ${kindName(kind)}`).join(", ")}`;
+  const which = kinds.length === 1 ? `${plural(n, "layer")} of one kind, ${kindName(kinds[0], kinds)}` : `${plural(n, "layer")}: ${kinds.map((kind) => `${grouped(kind.layers)} × ${kindName(kind, kinds)}`).join(", ")}`;
   const [all, used, kept, adds] = [total(weights, 1), total(weights, 2), allKept(cached, 1, 2), allKept(cached, 2, 2)];
-  const uses = used === null ? `It has ${much(all)} parameters.` : `Of its ${much(all)} parameters, a token uses ${used === all ? "all" : much(used)}.`;
+  const isPlain = !kinds.some(({ labels }) => labels.some(([label]) => label === "experts"));
+  const uses = used === null ? `It has ${much(all)} parameters.` : `Of its ${much(all)} parameters, a token uses ${used === all ? "all" : much(used)}${isPlain && used < all ? ": all but the other rows of the embedding" : ""}.`;
   const counts = all === null ? "How many parameters it has is not known here." : uses;
   const more = adds === 0 ? "adds nothing" : `adds ${plural(adds, "byte")}`;
   const keeps = kept === null ? "What its cache takes is not known here." : kept === 0 ? "It keeps nothing from one token to the next." : `After ${grouped(positions)} positions, its cache takes ${inBytes(kept)} in bfloat16, and the next position ${more}.`;
@@ -66,20 +73,20 @@ export function summary(name, { kinds, weights, cached, trouble }, positions) {
 
 // The layers in their order, what repeats folded: each a cell of two halves, the part that mixes positions and the other.
 function strip({ kinds, order }, chosen) {
-  const cell = (n, k) => {
+  const cell = (n, k, isOneOf) => {
     const halves = ["mixes", "each"].map((group) => kinds[k].labels.filter(([, own]) => own === group).map(([label]) => h("span", { class: `gf-${label}` })));
-    return h("span", { class: `gf-cell${k === chosen ? " gf-chosen" : ""}` }, h("span", { class: "gf-halves" }, halves.map((half) => h("span", { class: "gf-half" }, half))), n > 1 && h("small", {}, `${n} ×`));
+    return h("span", { class: `gf-cell${k === chosen ? " gf-chosen" : ""}` }, h("span", { class: "gf-halves" }, halves.map((half) => h("span", { class: "gf-half" }, half))), (n > 1 || isOneOf) && h("small", {}, `${n} ×`));
   };
-  return order.map(([times, unit]) => h("span", { class: `gf-unit${times > 1 ? " gf-repeats" : ""}` }, unit.map(([n, k]) => cell(n, k)), times > 1 && h("b", {}, `${times} ×`)));
+  return order.map(([times, unit]) => h("span", { class: `gf-unit${times > 1 ? " gf-repeats" : ""}` }, times > 1 && h("b", {}, `${times} ×`), unit.map(([n, k]) => cell(n, k, unit.length > 1))));
 }
 
 const inOrder = ({ kinds, order }) =>
-  order.map(([times, unit]) => `${times > 1 ? `${times} times: ` : ""}${unit.map(([n, k]) => `${n} ${kindName(kinds[k])}`).join(", ")}`).join("; then ");
+  order.map(([times, unit]) => `${times > 1 ? `${times} times: ` : ""}${unit.map(([n, k]) => `${n} ${kindName(kinds[k], kinds)}`).join(", ")}`).join("; then ");
 
 function render({ model, el }) {
   const view = frame(el, {
     title: "Read any config.json",
-    hint: "Choose a model, open a file or paste one, and your page says what is in it. It sends nothing anywhere.",
+    hint: "Choose a model, open a file or paste one, and this page says what is in it. Nothing is sent anywhere.",
   });
   const [ours, shelf, own] = ["_ours", "_shelf", "_chapters"].map((name) => model.get(name));
   const anatomy = { families: resolved({ ...model.get("_families"), ...model.get("_more_families") }), parts: model.get("_parts"), classes: model.get("_classes"), words: { ...model.get("_words"), keys: { ...model.get("_keys"), ...model.get("_more_keys") } } };
@@ -118,12 +125,12 @@ function render({ model, el }) {
     const element = h("div", { class: "gf-control" }, h("label", { class: "gf-label", for: select.id }, label), h("div", { class: "gf-chooser" }, select, button("Open a file …", () => file.click()), file), opened);
     return { element, show: () => (select.value = entryOf(drafts[trait])?.name ?? "") };
   }
-  const choosers = [chooser("text", "Model", OWN), chooser("other", "Compare it with", "no other model, or one of your own")];
+  const choosers = [chooser("text", "Model", OWN), chooser("other", "Compare it with", "none")];
   const field = h("textarea", { rows: 8, spellcheck: "false", autocomplete: "off", id: uniqueId(), class: "gf-json" });
   field.addEventListener("input", () => take("text", field.value));
   view.controls.append(
     ...choosers.map(({ element }) => element),
-    slider(model, "positions", { label: "Positions already read", values: model.get("_lengths"), format: grouped }),
+    slider(model, "positions", { label: "Positions read", values: model.get("_lengths"), format: grouped }),
     h("div", { class: "gf-text" }, h("label", { class: "gf-label", for: field.id }, "The file: paste another here, or change it"), field),
   );
 
@@ -135,12 +142,16 @@ function render({ model, el }) {
   view.drawing.before(view.line); // the drawing is long, and the line sums it up
 
   const chapterOf = (chapter) => (Object.hasOwn(own, chapter) ? rich(`Chapter ${chapter}`, model) : "");
+  // What no chapter builds yet is drawn in chapter 15.
+  const drawnIn = (chapter) => (Object.hasOwn(own, chapter) || !chapter ? chapter : "15");
+  const note = (words) => words && h("p", { class: "gf-listed" }, words);
   const heading = (words) => h("p", { class: "gf-heading" }, words);
   const box = ({ title, line, role, new: isNew, chapter }) =>
-    h("li", { class: isNew ? "gf-new" : "", "data-role": role }, h("span", {}, title, isNew && h("small", {}, " new since GPT-2")), h("code", {}, line), h("span", { class: "gf-chapter" }, chapterOf(chapter)));
+    h("li", { class: isNew ? "gf-new" : "", "data-role": role }, h("span", {}, title), h("code", {}, line.replaceAll("; ", "\n")), h("span", { class: "gf-chapter" }, chapterOf(drawnIn(chapter)), isNew && h("small", {}, "new since GPT-2")));
   const table = (caption, headers, rows) =>
     h("table", { class: "gf-readout" }, h("caption", {}, caption), h("thead", {}, h("tr", {}, headers.map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))), h("tbody", {}, rows.map(([what, cells]) => h("tr", {}, h("th", { scope: "row" }, what), cells.map((text) => h("td", {}, text))))));
-  const sentenceRow = ([key, value, says, chapter]) => h("div", { class: "gf-sentence" }, h("p", { class: "gf-field" }, h("code", {}, key), " ", h("code", { class: "gf-given-value" }, value)), h("p", {}, says), h("p", { class: "gf-chapter" }, chapterOf(chapter)));
+  const keyCode = (key) => h("code", {}, key.split(/(?<=[._])/).map((piece) => [piece, h("wbr")]));
+  const sentenceRow = ([key, value, says, chapter]) => h("div", { class: "gf-sentence" }, h("p", { class: "gf-field" }, keyCode(key), " ", h("code", { class: "gf-given-value" }, value)), h("p", {}, says), h("p", { class: "gf-chapter" }, chapterOf(chapter)));
   const listed = (title, names) => names.length > 0 && h("p", { class: "gf-listed" }, `${title}: `, names.map((name, i) => [i > 0 && ", ", h("code", {}, name)]), ".");
   const drawnLayers = (one, name, chosen) =>
     one.trouble ? [] : [h("div", { class: "gf-strip", role: "img", "aria-label": `The layers of ${name}, the first on the left: ${inOrder(one)}` }, strip(one, chosen))];
@@ -157,11 +168,10 @@ function render({ model, el }) {
     put(answer, { class: `gf-verdict${runs ? " gf-runs" : ""}` });
     hold(answer, ["verdict", JSON.stringify(files.map(({ verdict, note, lacks, trouble }) => [verdict, note, lacks, trouble])), names], () =>
       files.map(({ verdict, note, lacks = [], trouble }, i) => [
-        h("p", {}, files.length > 1 && `${names[i]}: `, h("strong", {}, trouble ? "It cannot be read." : verdict), " ", trouble ?? rich(note, model)),
+        h("p", {}, files.length > 1 && `${names[i]}: `, h("strong", {}, trouble ? "It cannot be read." : verdict), " ", trouble ?? (lacks.length ? "It lacks:" : rich(note, model))),
         lacks.length > 0 && [
-          h("p", {}, "It lacks:"),
-          h("ul", { class: "gf-lacks" }, lacks.map(([what, chapter]) => h("li", {}, rich(what, model), Object.hasOwn(own, chapter) && [" (", rich(`chapter ${chapter}`, model), ")"]))),
-          !note.includes("chapter 15") && h("p", {}, rich("The section “Where some of today’s models differ” of chapter 15 draws such parts.", model)),
+          h("ul", { class: "gf-lacks" }, lacks.map(([what, chapter]) => h("li", {}, rich(what, model), chapter && [" (", rich(`chapter ${drawnIn(chapter)}`, model), ")"]))),
+          h("p", {}, rich("The section “Where some of today’s models differ” of chapter 15 draws such parts.", model), note && " Our code stops at this: ", note && h("small", {}, rich(note, model))),
         ],
       ]),
     );
@@ -169,30 +179,34 @@ function render({ model, el }) {
 
   function drawOne(one, name, entry, positions) {
     const chosen = Math.min(model.get("kind"), (one.kinds?.length ?? 1) - 1);
+    const hasLabel = (label) => one.kinds.some(({ labels }) => labels.some(([own]) => own === label));
     hold(layers, ["one", JSON.stringify([one.kinds, one.order, name, chosen])], () =>
       one.trouble
         ? []
         : [
             heading(`${plural(sum(one.kinds.map((kind) => kind.layers)), "layer")}, from the first to the last`),
             drawnLayers(one, name, chosen),
+            note("The upper half mixes positions, and the lower half treats each position by itself."),
             h("div", { class: "gf-kinds", role: "group", "aria-label": "Kinds of layers" }, one.kinds.map((kind, k) => {
-              const pressed = button(`${grouped(kind.layers)} × ${kindName(kind)}`, () => setAll(model, { kind: k }));
+              const pressed = button(`${grouped(kind.layers)} × ${kindName(kind, one.kinds)}`, () => setAll(model, { kind: k }));
               pressed.prepend(h("span", { class: "gf-halves", "aria-hidden": "true" }, ["mixes", "each"].map((group) => h("span", { class: "gf-half" }, kind.labels.filter(([, mine]) => mine === group).map(([label]) => h("span", { class: `gf-${label}` }))))));
               put(pressed, { "aria-pressed": k === chosen });
               return pressed;
             })),
-            heading(`What a layer of the kind ${kindName(one.kinds[chosen])} does`),
+            heading(`What a layer of the kind ${kindName(one.kinds[chosen], one.kinds)} does, step by step`),
             h("ol", { class: "gf-boxes" }, one.kinds[chosen].boxes.map(box)),
-            one.beside.length > 0 && h("p", { class: "gf-listed" }, `The file also describes ${one.beside.join(" and ")}: another network turns an image or a sound into vectors, which take positions of the same stream. It is not counted here.`),
+            one.beside.length > 0 && h("p", { class: "gf-listed" }, `The file also describes ${one.beside.join(" and ")}: such a part turns an image or a sound into vectors, which take positions of the same stream. It is not counted here.`),
           ],
     );
     hold(numbers, ["one", JSON.stringify([one.weights, one.files, one.cached, one.multiply_adds, entry?.name, positions])], () => [
       ...(one.trouble
         ? []
         : [
-            table("Parameters; of a table of embeddings, a token uses one row, unless the table is also the head", ["", "all", "used by a token"], weightRows(one)),
-            table(`Bytes kept for one text after ${grouped(positions)} positions; a state stays in float32`, ["", "in bfloat16", "in 8 bits", "the next position adds"], cacheRows(one)),
-            h("p", { class: "gf-listed" }, one.multiply_adds === null ? "How many operations the next token takes is not known here." : `The next token takes ${grouped(one.multiply_adds)} multiplications and as many additions.`),
+            table("Parameters", ["", "all", "used by a token"], weightRows(one)),
+            note("Of a table of embeddings, a token uses one row, unless the table is also the head."),
+            table(`Bytes of the cache for one text after ${grouped(positions)} positions`, ["", "in bfloat16", "in 8 bits", "the next position adds"], cacheRows(one)),
+            note(`${hasLabel("window") ? "A window keeps one position fewer than it sees, because the next token brings its own. " : ""}${hasLabel("state") ? "A state stays in float32; beside it, the last inputs of the convolution are kept. " : ""}`),
+            note(one.multiply_adds === null ? "How many operations the next token takes is not known here." : `The next token takes ${grouped(one.multiply_adds)} multiplications and as many additions.${hasLabel("latent") ? " Scores are counted as they are computed from the cache itself, without making keys and values of it first." : ""}`),
           ]),
       entry && published(entry),
     ]);
@@ -236,7 +250,7 @@ function render({ model, el }) {
       const of = (key) => {
         const rows = found.map((one) => one.get(key));
         const values = rows.map((row, i) => h("p", {}, `${names[i]}: `, row ? [h("code", { class: "gf-given-value" }, row[1]), ` ${row[2]}`] : "not in the file."));
-        return h("div", { class: "gf-sentence" }, h("p", { class: "gf-field" }, h("code", {}, key)), h("div", {}, values), h("p", { class: "gf-chapter" }, chapterOf((rows[0] ?? rows[1])[3])));
+        return h("div", { class: "gf-sentence" }, h("p", { class: "gf-field" }, keyCode(key)), h("div", {}, values), h("p", { class: "gf-chapter" }, chapterOf((rows[0] ?? rows[1])[3])));
       };
       return [heading(`Keys that differ; ${plural(all.length - differ.length, "other")} say the same`), differ.map(of)];
     });
@@ -271,7 +285,7 @@ function render({ model, el }) {
             ...(one.trouble
               ? []
               : [
-                  { caption: `The kinds of layers of ${names[i]}`, headers: ["Kind", "Layers", "What it does, in order"], rows: () => one.kinds.map((kind) => [kindName(kind), grouped(kind.layers), kind.boxes.map(({ title }) => title).join("; ")]) },
+                  { caption: `The kinds of layers of ${names[i]}`, headers: ["Kind", "Layers", "What it does, in order"], rows: () => one.kinds.map((kind) => [kindName(kind, one.kinds), grouped(kind.layers), kind.boxes.map(({ title }) => title).join("; ")]) },
                   { caption: `The parameters of ${names[i]}`, headers: ["Part", "All", "Used by a token"], rows: () => weightRows(one).map(([what, cells]) => [what, ...cells]) },
                   { caption: `The cache of ${names[i]} after ${grouped(positions)} positions, in bytes`, headers: ["Kind", "bfloat16", "8 bits", "The next position adds, in bfloat16"], rows: () => cacheRows(one).map(([what, cells]) => [what, ...cells]) },
                 ]),
