@@ -397,9 +397,7 @@ def test_read_by_keyboard(mount, shoot):
     file = of_shelf(FIRST)
     seen = anatomy.report(file, 100_000)
     total = sum(row[1] for row in seen["weights"])
-    assert w.says.startswith(
-        f"{FIRST} has 64 layers: 48 × linear attention (a state), 16 × full attention"
-    )
+    assert w.says.startswith(f"{FIRST} has 64 layers: 48 × linear attention (a state), 16 × full attention")
     assert verdict(w).startswith("Our code does not run it.")
     assert "the delta rule: a state of fixed size" in verdict(w)
     parts = {row[0]: row[1:] for row in w.tables()[1][1:]}
