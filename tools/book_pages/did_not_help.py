@@ -27,9 +27,8 @@ def page(file: Path, notebooks: Path) -> str:
         entries.append(f"## {group['title']}")
         for one in group["entry"]:
             name = one["notebook"]
-            claim = Claim(
-                one["tried"], "not here", f"{one['result']} {one['found']}", name, tuple(one["cells"])
-            )
+            says = f"{one['result']} {one['found']}"
+            claim = Claim(one["tried"], "not here", says, name, tuple(one["cells"]))
             notebook = nbformat.read(notebooks / f"{name}.ipynb", as_version=4)
             heading, text = place(claim, notebook)
             if missing := unshown(claim, text):

@@ -85,9 +85,8 @@ def page(file: Path, notebooks: Path) -> str:
 
     table, parts = ["| Group | Words |", "| --- | --- |"], []
     for group in about["group"]:
-        table.append(
-            f"| {link(group['title'])} | {' · '.join(link(word['term']) for word in group['word'])} |"
-        )
+        terms = " · ".join(link(word["term"]) for word in group["word"])
+        table.append(f"| {link(group['title'])} | {terms} |")
         parts += [f"## {group['title']}", group["text"].strip()]
         parts += [part for word in group["word"] for part in entry(word)]
     return "\n\n".join([about["heading"].strip(), "\n".join(table), *parts]) + "\n"

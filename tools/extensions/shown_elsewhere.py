@@ -20,7 +20,6 @@ from tools.extensions.raw_html import place
 from tools.notebooks import WIDGET_STATE, WIDGET_VIEW
 
 COMMENT = re.compile(re.escape(PICTURE).replace(r"\{\}", "(.+?)"))
-NEARBY = re.compile(r'href="(?=\d\d-)')  # the link of a figure to another notebook
 SCRIPT = '<script type="{}">{}</script>'
 
 
@@ -38,11 +37,12 @@ def show(app: Sphinx, doctree: nodes.document) -> None:
             states |= notebook.metadata.widgets[WIDGET_STATE]["state"]
             html = noscript.SENTENCE.format(noscript.NO_VIEW) + SCRIPT.format(WIDGET_VIEW, json.dumps(view))
         else:
-            html = to_pages(NEARBY.sub('href="../notebooks/', data["text/html"]))
+            html = to_pages(re.sub(r'href="(?=\d\d-)', 'href="../notebooks/', data["text/html"]))
         raw.replace_self(place(html=f'<div class="cell"><div class="cell_output">{html}</div></div>'))
     if states:  # in which only what is shown stays: tools/extensions/view_code.py
-        text = json.dumps({"state": states}).replace("</", "<\\/")
-        doctree.children[-1].append(place(html=SCRIPT.format(WIDGET_STATE, text)))
+        doctree.append(
+            place(html=SCRIPT.format(WIDGET_STATE, json.dumps({"state": states}).replace("</", "<\\/")))
+        )
 
 
 def setup(app: Sphinx) -> dict:
