@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any, cast
 
 import nbformat
 from docutils import nodes
+from myst_nb.sphinx_ import NbMetadataCollector
 from sphinx.application import Sphinx
 
 from tools.book_pages.words import PICTURE, cell_of
@@ -20,7 +22,7 @@ from tools.extensions.raw_html import place
 from tools.notebooks import WIDGET_STATE, WIDGET_VIEW
 
 COMMENT = re.compile(re.escape(PICTURE).replace(r"\{\}", "(.+?)"))
-SCRIPT = '<script type="{}">{}</script>'
+VIEW = f'<script type="{WIDGET_VIEW}">{{}}</script>'
 
 
 def show(app: Sphinx, doctree: nodes.document) -> None:
@@ -30,19 +32,18 @@ def show(app: Sphinx, doctree: nodes.document) -> None:
         if not (found := COMMENT.fullmatch(raw.astext().strip())):
             continue
         file = Path(app.srcdir) / "notebooks" / f"{found[1]}.ipynb"
-        app.env.note_dependency(str(file))
         notebook = nbformat.read(file, as_version=4)
         data = notebook.cells[cell_of(notebook, found[2])].outputs[-1].data
         if view := data.get(WIDGET_VIEW):
             states |= notebook.metadata.widgets[WIDGET_STATE]["state"]
-            html = noscript.SENTENCE.format(noscript.NO_VIEW) + SCRIPT.format(WIDGET_VIEW, json.dumps(view))
+            html = noscript.SENTENCE.format(noscript.NO_VIEW) + VIEW.format(json.dumps(view))
         else:
             html = to_pages(re.sub(r'href="(?=\d\d-)', 'href="../notebooks/', data["text/html"]))
         raw.replace_self(place(html=f'<div class="cell"><div class="cell_output">{html}</div></div>'))
-    if states:  # in which only what is shown stays: tools/extensions/view_code.py
-        doctree.append(
-            place(html=SCRIPT.format(WIDGET_STATE, json.dumps({"state": states}).replace("</", "<\\/")))
-        )
+    if states:  # all of each notebook's, of which tools/extensions/view_code.py keeps only what is shown
+        body = json.dumps({"state": states}).replace("</", "<\\/")
+        env, script = cast("Any", app.env), {"type": WIDGET_STATE, "body": body}
+        NbMetadataCollector.add_js_file(env, env.docname, "ipywidgets_state", None, script)
 
 
 def setup(app: Sphinx) -> dict:
