@@ -52,7 +52,7 @@ sys.path.append(str(ROOT))  # for `python tools/notebooks.py`, which has only it
 
 from glassformer.atomic_files import write_whole  # noqa: E402
 from tools import freshness  # noqa: E402
-from tools.book_pages import bibliography, claims  # noqa: E402
+from tools.book_pages import bibliography, claims, did_not_help, words  # noqa: E402
 from tools.shared import chapter_facts, chapter_links  # noqa: E402
 
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
@@ -336,6 +336,8 @@ MADE = {  # pages that are made, each of what
         "claims.toml",
         lambda file, root: claims.page(file, root / "notebooks", file.parent / "references.bib"),
     ),
+    "did-not-help.md": ("did-not-help.toml", lambda file, root: did_not_help.page(file, root / "notebooks")),
+    "words.md": ("words.toml", lambda file, root: words.page(file, root / "notebooks")),
     # Their imports take seconds, so they are done only here.
     "pitfalls.md": (
         "../src/glassformer/bugs/gallery.toml",

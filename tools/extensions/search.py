@@ -6,6 +6,7 @@ page of its own with the name ``page#section``, and book/site/search.js turns th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from functools import cache
 from html import escape
@@ -17,6 +18,8 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.search import IndexBuilder
 
 from tools.extensions.folds import fold
+
+REPEATS = "book/words"  # a page with the glossary's entries, of which only the beginning is in the index
 
 
 def name(part: Any) -> str:
@@ -38,12 +41,16 @@ class SectionIndex(IndexBuilder):
         for part in parts:
             part.parent.remove(part)
         super().feed(docname, filename, title, whole)
-        for part, words in zip(parts, names, strict=True):
+        for part, words in zip(parts, names, strict=True) if docname != REPEATS else ():
             super().feed(f"{docname}#{part['ids'][0]}", filename, escape(words), part)
 
     def freeze(self) -> dict[str, Any]:
         """Returns what the page of search loads, with each of the package's names only as an object."""
         return super().freeze() | {"indexentries": {}}
+
+    def dump(self, stream: Any, format: Any) -> None:
+        """Writes the index as Sphinx does, but without spaces between its parts."""
+        stream.write(f"Search.setIndex({json.dumps(self.freeze(), sort_keys=True, separators=(',', ':'))})")
 
     def prune(self, docnames: Iterable[str]) -> None:
         """Removes everything except these pages and their sections."""
