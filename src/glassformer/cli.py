@@ -761,7 +761,7 @@ def classroom(
     if csv is not None:
         write_whole(Path(csv), room.as_csv(students))
     if page is not None:
-        write_whole(Path(page), room.as_page(students, f"Class in {Path(folder).resolve().name}"))
+        write_whole(Path(page), room.as_page(students, f"Verdicts: {Path(folder).resolve().name}"))
 
 
 def _further(chosen: Recipe) -> Recipe:

@@ -42,9 +42,9 @@ KEPT = "PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP", "LANG"  # what th
 STATES = RIGHT, WRONG, NOT_THERE, NOT_REACHED
 MARKS = {RIGHT: "✓", WRONG: "✗", NOT_THERE: "", NOT_REACHED: "?"}
 NO_SANDBOX = (
-    "The students' code ran with the rights of whoever started this command: limits of time and memory stop accidents, "
-    "but nothing here is a sandbox. The verdicts come from the same process, so a file that is written to deceive can "
-    "do so. Read a surprising one."
+    "The students' code ran with the rights of whoever started the command. Limits of time and memory stop accidents, "
+    "but this is no sandbox. Each file was judged in the same process in which its code ran, so a file that is written "
+    "to deceive may succeed. If a verdict surprises you, read the file."
 )
 
 
@@ -122,7 +122,9 @@ def _judged(
         code, note = b"", _plain(str(error).replace(str(file), Path(file).name))
     found, note = ({}, note) if note else _told(code, own, seconds, running)
     missing = {"status": NOT_REACHED, "message": note, "mistake": ""}
-    return Student(_plain(name), {one: found.get(one, missing) for one in known}, note)
+    verdicts = {one: found.get(one, missing) for one in known}
+    late = (f"{one}: {it['message']}" for one, it in verdicts.items() if it["status"] == NOT_REACHED)
+    return Student(_plain(name), verdicts, note or next(late, ""))
 
 
 def _told(
@@ -259,8 +261,9 @@ def _page(students: Sequence[Student], title: str) -> Iterator[str]:
 <style>
 body {{ font: 11pt/1.4 sans-serif; max-width: 70em; margin: 2em auto; padding: 0 1em }}
 caption {{ font-weight: bold }} tr {{ break-inside: avoid; vertical-align: top }}
-th, td {{ border-bottom: 1px solid #bbb; white-space: normal !important; overflow-wrap: anywhere }}
-.who th + th {{ writing-mode: vertical-rl; font-weight: normal }} .who td {{ padding: 0 0.4em 0 0 !important }}
+th, td {{ border-bottom: 1px solid #bbb; white-space: normal !important; overflow-wrap: break-word }}
+.who th, .who td {{ white-space: nowrap !important; padding: 0 0.4em 0 0 !important }}
+.who th + th {{ writing-mode: vertical-rl; font-weight: normal }}
 </style></head><body><h1>{title}</h1><p>{len(students)} files. {NO_SANDBOX}</p>
 """
     for table in tables(students):

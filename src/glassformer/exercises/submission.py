@@ -92,7 +92,7 @@ def verdicts(those: Sequence[Exercise], function: Callable[..., Any]) -> dict[st
 
 
 def verdict(exercise: Exercise, function: Callable[..., Any]) -> Found:
-    """Returns the verdict of one exercise. An answer that ran out of time is not called wrong."""
+    """Returns the verdict of one exercise. An answer that ran out of time or memory is not called wrong."""
     missing = [name for name in exercise.needs if importlib.util.find_spec(name) is None]
     if missing:
         return _found(NOT_REACHED, f"This exercise needs {missing[0]}, which is not installed here.")
@@ -100,7 +100,9 @@ def verdict(exercise: Exercise, function: Callable[..., Any]) -> Found:
     if outcome.status == RIGHT and not _refuses_a_mistake(exercise):
         return _found(NOT_REACHED, "The checks accept a known mistake, so the file has changed what judges it.")
     if outcome.status == INTERRUPTED or outcome.message in (too_long(SECONDS, True), too_long(SECONDS, False)):
-        return _found(NOT_REACHED, outcome.message)
+        return _found(NOT_REACHED, f"It was interrupted, or still running after {SECONDS:g} s.")
+    if outcome.message.startswith("your function raised MemoryError"):
+        return _found(NOT_REACHED, f"It needs more than {MEMORY / 1024**3:g} GiB of memory.")
     if outcome.status == STUB:
         return _found(NOT_THERE)
     return _found(outcome.status, outcome.message, outcome.mistake)
