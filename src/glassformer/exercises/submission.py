@@ -9,6 +9,7 @@ import contextlib
 import importlib.util
 import inspect
 import json
+import math
 import os
 import sys
 import threading
@@ -131,6 +132,7 @@ def _parameters(function: Callable[..., Any]) -> list[str]:
 
 def _limit(seconds: int) -> None:
     """Limits what this process may use from now on: processor time, memory, and the size of a file."""
+    seconds += math.ceil(time.process_time())
     try:
         import resource
     except ImportError:  # Windows, where `classroom` also stops what a thread cannot
