@@ -16,7 +16,9 @@ PAGE = (Path(__file__).parents[1] / "book" / "teachers.md").read_text(encoding="
 def rows(title):
     """Returns the rows of each table below a heading, cell by cell, without the heads."""
     section = re.split(rf"^## {title}$", PAGE, flags=re.M)[1].partition("\n## ")[0]
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in re.findall(r"^\|.*\|$", section, re.M)]
+    lines = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in re.findall(r"^\|.*\|$", section, re.M)
+    ]
     return [line for line in lines if line[0].isdecimal()]
 
 
@@ -27,7 +29,10 @@ def test_the_times_of_chapters_and_graded_exercises_are_those_of_the_book():
     for number, reading, names, minutes in found:
         those = [catalogue.of_chapter(number)[name] for name in re.findall("`(.+?)`", names)]
         graded += [catalogue.find(one.name).reference.__name__ for one in those]
-        assert (int(reading), int(minutes)) == (contents.chapter(number).minutes, sum(one.minutes for one in those))
+        assert (int(reading), int(minutes)) == (
+            contents.chapter(number).minutes,
+            sum(one.minutes for one in those),
+        )
     others = [catalogue.find(name).reference.__name__ for name in catalogue.catalogue()]
     assert [name for name in graded if others.count(name) > 1] == []  # a file can hold them all
 
@@ -45,7 +50,9 @@ def test_each_week_of_a_syllabus_has_the_sums_of_its_chapters():
 def ours(tmp_path, monkeypatch):
     """Writes the page's own exercise as it says, and forgets it afterwards."""
     monkeypatch.setattr(catalogue, "_added", {})
-    code = dict(re.findall(r"^```(toml|python)\n(.*?)^```", PAGE.replace("```python\nfrom", "```\nfrom"), re.M | re.S))
+    code = dict(
+        re.findall(r"^```(toml|python)\n(.*?)^```", PAGE.replace("```python\nfrom", "```\nfrom"), re.M | re.S)
+    )
     (tmp_path / "ours" / "judges").mkdir(parents=True)
     (tmp_path / "ours" / "exercises.toml").write_text(code["toml"], encoding="utf-8")
     (tmp_path / "ours" / "judges" / "average.py").write_text(code["python"], encoding="utf-8")

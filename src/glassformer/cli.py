@@ -232,7 +232,9 @@ def params(
             _config(name, ignore or ())
             _show(f"\nOur code runs {name}, in NumPy and in PyTorch.")
         except (TypeError, ValueError) as error:
-            _show(f"\nOur code does not run this file: {error}. Chapter 15 draws where some of today's models differ.")
+            _show(
+                f"\nOur code does not run this file: {error}. Chapter 15 draws where some of today's models differ."
+            )
 
 
 @app.command()
@@ -737,7 +739,9 @@ def classroom(
     ] = None,
     page: Annotated[
         str | None,
-        typer.Option(metavar="FILE", callback=_here, help="Write the tables to this file, an HTML page to print."),
+        typer.Option(
+            metavar="FILE", callback=_here, help="Write the tables to this file, an HTML page to print."
+        ),
     ] = None,
     exercises: Annotated[
         list[str] | None,
@@ -747,13 +751,14 @@ def classroom(
             help="Exercises of your own: a folder with exercises.toml and judges; may be repeated.",
         ),
     ] = None,
-    seconds: Annotated[int, typer.Option(help="The seconds of processor time for each file.")] = 30,
+    seconds: Annotated[
+        int, typer.Option(min=1, max=3600, help="The seconds of processor time for each file.")
+    ] = 30,
 ) -> None:
     """Judge a folder of students' files by the exercises, offline: who has what, and which mistakes the class makes.
 
     The code runs with your rights, in processes of its own but in no sandbox.
     """
-    checks.whole("--seconds", seconds)
     from glassformer.exercises import classroom as room
 
     students = room.judge(Path(folder), [Path(one) for one in exercises or ()], seconds)

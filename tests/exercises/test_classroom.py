@@ -47,7 +47,7 @@ CLASS = {
     "anna/my_transformer.py": IS_SOFTMAX + "from glassformer.scratch.feedforward import relu",
     "ben/my_transformer.py": OUTSIDE + "import ctypes\ndef relu(x): return relu(x)",
     "cleo.py": FORGED,
-    "dora.py": IS_SOFTMAX + "def relu(x):\n  while True:\n    try:\n      while True: pass\n    except BaseException: pass",
+    "dora.py": IS_SOFTMAX + "def relu(x): return sum(range(10**15))",  # only another process can stop it
     "emil.py": b"def relu(x): return 'caf\xe9'",
     "g1/sam/my_transformer.py": IS_SOFTMAX + "import os\ndef relu(x): os._exit(0)",
     "g2/sam/my_transformer.py": "import sys\nsys.exit('<b>')",
@@ -65,7 +65,7 @@ def room(tmp_path_factory):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(code if isinstance(code, bytes) else code.encode())
     (folder / "link.py").symlink_to(folder / "anna.py")
-    return folder, {one.name: one for one in classroom.judge(folder, seconds=3)}
+    return folder, {one.name: one for one in classroom.judge(folder, seconds=2)}
 
 
 def having(student):
@@ -98,7 +98,7 @@ def test_a_note_says_why_something_was_not_reached(room):
     for name, said in {
         "anna.py": "^$",
         "cleo": f"^{RELU}: The checks accept a known mistake",
-        "dora": rf"^Its \d+ s of processor time were used up while {RELU} was judged",
+        "dora": rf"^(Its 2 s of processor time were used up|It was stopped after 6 s) while {RELU} was judged",
         "emil": "cannot be imported. SyntaxError: .*utf-8",
         "g1/sam": f"ended early, with status 0, while {RELU} was judged",
         "g2/sam": "cannot be imported. SystemExit: <b>",
@@ -127,14 +127,22 @@ def test_a_spreadsheet_and_a_page_show_nothing_but_text(room):
     who = page.select_one(".who")
     heads, *lines = ([cell.get_text() for cell in row.select("th, td")] for row in who.select("tr"))
     marks = {line[0]: dict(zip(heads, line, strict=True)) for line in lines}
-    assert [marks[RELU][name] for name in ("anna.py", "ben", "emil", "anna/my_transformer.py")] == ["✓", "✗", "?", ""]
+    assert [marks[RELU][name] for name in ("anna.py", "ben", "emil", "anna/my_transformer.py")] == [
+        "✓",
+        "✗",
+        "?",
+        "",
+    ]
 
 
 def test_the_command_writes_both_and_judges_by_a_teachers_exercises(room, tmp_path):
     ours, folder = tmp_path / "ours", tmp_path / "class"
     for one in (ours / "judges", folder):
         one.mkdir(parents=True)
-    words = '["own.same"]\ntitle = ""\nsource = ""\ndifficulty = 1\nminutes = 1\nwhy = ""\nhints = ["", "", ""]\nmistakes = {}'
+    words = (
+        'title = ""\nsource = ""\ndifficulty = 1\nminutes = 1\nwhy = ""\nhints = ["", "", ""]\nmistakes = {}'
+    )
+    words = f'["own.same"]\n{words}'
     (ours / "exercises.toml").write_text(words, encoding="utf-8")
     judge = """
 from glassformer.exercises.catalogue import exercise
@@ -163,7 +171,12 @@ def test_a_function_counts_for_the_exercise_that_it_fits():
 def test_a_line_without_the_secret_word_or_sense_is_no_verdict(monkeypatch, tmp_path):
     (tmp_path / "anna.py").write_text("", encoding="utf-8")
     monkeypatch.setattr(classroom.secrets, "token_hex", lambda n: "word")
-    for lines in ('{"exercise": 1}', '{"there": 1}', '[]', '{"exercise": "x", "status": "<b>", "message": "", "mistake": ""}'):
+    for lines in (
+        '{"exercise": 1}',
+        '{"there": 1}',
+        "[]",
+        '{"exercise": "x", "status": "<b>", "message": "", "mistake": ""}',
+    ):
         program = tmp_path / "program"
         program.write_text(f"#!/bin/sh\necho 'word{lines}'\n")
         os.chmod(program, 0o755)

@@ -17,7 +17,6 @@ from glassformer import contents
 
 from .exercise import Exercise, Prose
 
-
 _added: dict[Path, dict[str, Prose]] = {}  # what `add` has read, by folder
 
 

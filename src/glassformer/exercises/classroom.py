@@ -158,12 +158,21 @@ def _told(
             _end(process)
             running.discard(process)
         told.seek(0)
-        lines = [line.removeprefix(secret.encode()) for line in told.read(TOLD).split(b"\n") if secret.encode() in line]
+        lines = [
+            line.removeprefix(secret.encode())
+            for line in told.read(TOLD).split(b"\n")
+            if secret.encode() in line
+        ]
     if process.returncode == -getattr(signal, "SIGXCPU", signal.SIGTERM):
         ended = f"Its {seconds} s of processor time were used up"
     try:
         return _read(lines, ended or f"Its process ended early, with status {process.returncode},")
-    except (ValueError, KeyError, TypeError, AttributeError):  # the file has found out the word, and made lines
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ):  # the file has found out the word, and made lines
         return {}, "Its process told what makes no sense."
 
 
@@ -206,7 +215,11 @@ def _plain(text: object) -> str:
 def tables(students: Sequence[Student]) -> list[Table]:
     """Returns the tables for a terminal: each student, each exercise that somebody has, and the class's mistakes."""
     rows = [
-        (one.name, *(str(len(one.having(status))) for status in STATES), f"{', '.join(one.having(WRONG))} {one.note}")
+        (
+            one.name,
+            *(str(len(one.having(status))) for status in STATES),
+            f"{', '.join(one.having(WRONG))} {one.note}",
+        )
         for one in students
     ]
     counts = {name: Counter(one.verdicts[name]["status"] for one in students) for name in catalogue()}
@@ -268,10 +281,18 @@ th, td {{ border-bottom: 1px solid #bbb; white-space: normal !important; overflo
 """
     for table in tables(students):
         yield table._repr_html_()
-    shown = [name for name in catalogue() if any(one.verdicts[name]["status"] in (RIGHT, WRONG) for one in students)]
+    shown = [
+        name
+        for name in catalogue()
+        if any(one.verdicts[name]["status"] in (RIGHT, WRONG) for one in students)
+    ]
     marks = [(name, *(MARKS[one.verdicts[name]["status"]] for one in students)) for name in shown]
-    who = Table("Who has what (✓ right, ✗ wrong, ? not reached)", ("exercise", *(one.name for one in students)), marks)
+    who = Table(
+        "Who has what (✓ right, ✗ wrong, ? not reached)", ("exercise", *(one.name for one in students)), marks
+    )
     yield f'<div class="who">{who._repr_html_()}</div>'
-    wrong = [(one.name, name, one.verdicts[name]["message"]) for one in students for name in one.having(WRONG)]
+    wrong = [
+        (one.name, name, one.verdicts[name]["message"]) for one in students for name in one.having(WRONG)
+    ]
     yield Table("What is wrong", ("student", "exercise", "what the check says"), wrong)._repr_html_()
     yield "</body></html>\n"

@@ -29,7 +29,9 @@ NOT_THERE, NOT_REACHED = "not there", "not reached"
 MEMORY = 2 * 1024**3  # bytes that the student's code may use, where the system can limit that
 FILE = 16 * 1024**2  # bytes of a file that it may write
 
-Found = dict[str, str]  # a verdict: its status, what is said of the answer, and the classic mistake's sentence
+Found = dict[
+    str, str
+]  # a verdict: its status, what is said of the answer, and the classic mistake's sentence
 
 
 def main() -> None:
@@ -81,7 +83,11 @@ def verdicts(those: Sequence[Exercise], function: Callable[..., Any]) -> dict[st
 
     def fit(one: Exercise) -> tuple[Any, ...]:
         verdict = found[one.name]
-        return verdict["status"] == RIGHT, bool(verdict["mistake"]), _parameters(function) == _parameters(one.reference)
+        return (
+            verdict["status"] == RIGHT,
+            bool(verdict["mistake"]),
+            _parameters(function) == _parameters(one.reference),
+        )
 
     right = any(verdict["status"] == RIGHT for verdict in found.values())
     best = max(those, key=fit).name
@@ -99,8 +105,13 @@ def verdict(exercise: Exercise, function: Callable[..., Any]) -> Found:
         return _found(NOT_REACHED, f"This exercise needs {missing[0]}, which is not installed here.")
     outcome = attempt(exercise, function, SECONDS)
     if outcome.status == RIGHT and not _refuses_a_mistake(exercise):
-        return _found(NOT_REACHED, "The checks accept a known mistake, so the file has changed what judges it.")
-    if outcome.status == INTERRUPTED or outcome.message in (too_long(SECONDS, True), too_long(SECONDS, False)):
+        return _found(
+            NOT_REACHED, "The checks accept a known mistake, so the file has changed what judges it."
+        )
+    if outcome.status == INTERRUPTED or outcome.message in (
+        too_long(SECONDS, True),
+        too_long(SECONDS, False),
+    ):
         return _found(NOT_REACHED, f"It was interrupted, or still running after {SECONDS:g} s.")
     if outcome.message.startswith("your function raised MemoryError"):
         return _found(NOT_REACHED, f"It needs more than {MEMORY / 1024**3:g} GiB of memory.")
