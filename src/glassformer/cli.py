@@ -723,39 +723,20 @@ def train(
 
 @app.command("class")
 def classroom(
-    folder: Annotated[
-        str,
-        typer.Argument(
-            metavar="FOLDER",
-            callback=_here,
-            help="The students' files: NAME.py, or NAME/my_transformer.py.",
-        ),
-    ],
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", callback=_here, help="The students' files.")],
     csv: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", callback=_here, help="Write every verdict to this file, for a spreadsheet."
-        ),
+        str | None, typer.Option(metavar="FILE", callback=_here, help="Write every verdict to this file.")
     ] = None,
     page: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", callback=_here, help="Write the tables to this file, an HTML page to print."
-        ),
+        str | None, typer.Option(metavar="FILE", callback=_here, help="Write an HTML page to print.")
     ] = None,
     exercises: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FOLDER",
-            callback=_all_here,
-            help="Exercises of your own: a folder with exercises.toml and judges; may be repeated.",
-        ),
+        typer.Option(metavar="FOLDER", callback=_all_here, help="Exercises of your own; may be repeated."),
     ] = None,
-    seconds: Annotated[
-        int, typer.Option(min=1, max=3600, help="The seconds of processor time for each file.")
-    ] = 30,
+    seconds: Annotated[int, typer.Option(min=1, max=3600, help="Processor time for each file.")] = 30,
 ) -> None:
-    """Judge a folder of students' files by the exercises, offline: who has what, and which mistakes the class makes.
+    """Judge students' files, NAME.py or NAME/my_transformer.py: who has what, and which mistakes the class makes.
 
     The code runs with your rights, in processes of its own but in no sandbox.
     """
@@ -766,7 +747,7 @@ def classroom(
     if csv is not None:
         write_whole(Path(csv), room.as_csv(students))
     if page is not None:
-        write_whole(Path(page), room.as_page(students, f"Verdicts: {Path(folder).resolve().name}"))
+        write_whole(Path(page), room.as_page(students, Path(folder).resolve().name))
 
 
 def _further(chosen: Recipe) -> Recipe:

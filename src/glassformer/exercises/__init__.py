@@ -5,7 +5,8 @@ write exercises of their own (`add_exercises`).
 """
 
 from . import old_imports
-from .commands import add_exercises, check, exercises, hint, keep, mine, progress, reveal
+from .catalogue import add_exercises
+from .commands import check, exercises, hint, keep, mine, progress, reveal
 from .own_file import within_reach
 
 __all__ = ["add_exercises", "check", "exercises", "hint", "keep", "mine", "progress", "reveal"]

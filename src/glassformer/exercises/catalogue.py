@@ -14,10 +14,11 @@ from types import ModuleType
 from typing import Any
 
 from glassformer import contents
+from glassformer.untrusted_files import errors_about
 
 from .exercise import Exercise, Prose
 
-_added: dict[Path, dict[str, Prose]] = {}  # what `add` has read, by folder
+_added: dict[Path, dict[str, Prose]] = {}  # what `add_exercises` has read, by folder
 
 
 def prose(name: str) -> Prose | None:
@@ -35,29 +36,27 @@ def of_chapter(number: str) -> dict[str, Prose]:
     return _read(file, number) if file.is_file() else {}
 
 
-def add(folder: Path | str) -> list[str]:
-    """Adds the exercises of a folder outside the book, which is like a chapter's; returns their names, in order.
+def add_exercises(folder: Path | str) -> list[str]:
+    """Adds the exercises of a folder that is like a chapter's, and returns their names.
 
-    The folder has ``exercises.toml`` and ``judges``. If it was added before, it is read again, and so are its judges.
+    The folder has ``exercises.toml``, and ``judges``. If you change it, add it again.
 
     Raises:
         OSError: its ``exercises.toml`` cannot be read.
-        ValueError: it is not what a chapter's file is, or has an exercise whose name is already in use.
+        ValueError: it is not like a chapter's, or has an exercise whose name is already in use.
     """
     folder = Path(folder).resolve()
     file, number = folder / "exercises.toml", f"own{[*_added, folder].index(folder)}"
-    try:
+    with errors_about(f"{file}:"):
         those = _read(file, number)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{file}: {type(error).__name__}: {error}") from error
     if taken := sorted(those.keys() & (catalogue().keys() - _added.get(folder, {}).keys())):
         raise ValueError(f"{file}: {taken[0]!r} is the name of another exercise already")
     _added[folder] = those
-    package = ModuleType(f"glassformer.chapters.ch{number}")
-    for name in [name for name in sys.modules if name.startswith(f"{package.__name__}.")]:
+    package = f"glassformer.chapters.ch{number}"
+    for name in [name for name in sys.modules if f"{name}.".startswith(f"{package}.")]:
         del sys.modules[name]
-    package.__path__ = [str(folder)]  # so that a judge is found, and finds what is beside it, as in a chapter
-    sys.modules[package.__name__] = package
+    sys.modules[package] = ModuleType(package)
+    sys.modules[package].__path__ = [str(folder)]  # where `find` looks for the judges
     invalidate_caches()
     return list(those)
 
@@ -66,7 +65,8 @@ def _read(file: Path, number: str) -> dict[str, Prose]:
     said = tomllib.loads(file.read_text(encoding="utf-8"))
     shared = said.pop("mistakes", {})
     return {
-        name: Prose(name, number, **own | _mistakes(shared | own["mistakes"])) for name, own in said.items()
+        name: Prose(name, number, **own | _mistakes(shared | own.get("mistakes", {})))
+        for name, own in said.items()
     }
 
 

@@ -1,14 +1,13 @@
 """The commands of a practice notebook: check, hint, reveal, progress, keep and mine. `messages` has their words."""
 
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 from glassformer import contents
 
 from . import messages, own_file
 from .attempt import INTERRUPTED, RIGHT, STUB, WRONG, Outcome, attempt
-from .catalogue import add, catalogue, find, of_chapter
+from .catalogue import catalogue, find, of_chapter
 from .catalogue import prose as prose_of
 from .exercise import Exercise, Prose
 from .output import display, display_if_late
@@ -164,18 +163,6 @@ def own_or_the_books(exercise: Exercise) -> tuple[Any, str]:
     if function is not None:
         return function, f"yours, from {messages.FILE}"
     return exercise.reference, f"the book's, until you `keep` yours in {messages.FILE}"
-
-
-def add_exercises(folder: str | Path) -> None:
-    """Adds the exercises of a folder that is like a chapter's: ``exercises.toml``, and ``judges`` with their checks.
-
-    From then on, `check`, `hint`, `reveal` and `mine` know them. If you change the folder, add it again.
-
-    Raises:
-        OSError, ValueError: the folder does not hold such exercises; the message says why.
-    """
-    listed = ", ".join(f"`{name}`" for name in add(folder))
-    show(Panel(f"Added {listed}" if listed else "The folder has no exercises"))
 
 
 def _wrong_foundations(prose: Prose) -> list[tuple[Exercise, str]]:

@@ -131,8 +131,8 @@ def load() -> ModuleType | None:
 def function_in(module: ModuleType | None, name: str) -> Any:
     """Returns the reader's function of that name, or None: code that was saved may also import the book's."""
     function = vars(module).get(name) if module else None
-    where = getattr(function, "__module__", None) or ""
-    return function if callable(function) and not str(where).startswith("glassformer.") else None
+    books = str(getattr(function, "__module__", "")).startswith("glassformer.")
+    return function if callable(function) and not books else None
 
 
 def _run(path: Path, outside: ModuleType) -> BaseException | None:
