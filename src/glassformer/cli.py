@@ -1,4 +1,4 @@
-"""The command line: count a model's parameters, trace its shapes, generate and evaluate text, train."""
+"""The command line: count a model's parameters, trace its shapes, generate and evaluate text, train, judge a class."""
 
 import contextlib
 import difflib
@@ -718,6 +718,35 @@ def train(
             line = f"to generate text: python -m glassformer generate {shipped.as_typed(folder)}{prompt}"
             if _is_shown_as_it_is(line):  # or another command would be printed
                 _show(line)
+
+
+@app.command("class")
+def classroom(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", callback=_here, help="The students' files.")],
+    csv: Annotated[
+        str | None, typer.Option(metavar="FILE", callback=_here, help="Write every verdict to this file.")
+    ] = None,
+    page: Annotated[
+        str | None, typer.Option(metavar="FILE", callback=_here, help="Write an HTML page to print.")
+    ] = None,
+    exercises: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FOLDER", callback=_all_here, help="Exercises of your own; may be repeated."),
+    ] = None,
+    seconds: Annotated[int, typer.Option(min=1, max=3600, help="Processor time for each file.")] = 30,
+) -> None:
+    """Judge students' files, NAME.py or NAME/my_transformer.py: who has what, and which mistakes the class makes.
+
+    The code runs with your rights, in processes of its own but in no sandbox.
+    """
+    from glassformer.exercises import classroom as room
+
+    students = room.judge(Path(folder), [Path(one) for one in exercises or ()], seconds)
+    _show("\n\n".join(map(str, room.tables(students))))
+    if csv is not None:
+        write_whole(Path(csv), room.as_csv(students))
+    if page is not None:
+        write_whole(Path(page), room.as_page(students, Path(folder).resolve().name))
 
 
 def _further(chosen: Recipe) -> Recipe:

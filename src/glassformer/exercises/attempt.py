@@ -28,7 +28,7 @@ class Outcome:
     """The outcome of an attempt: one of the four words above, how many checks passed, and a message for the learner.
 
     `aside` holds remarks that do not affect the verdict. `under` is the title of a general rule, if the answer broke
-    that rule rather than the next check's own.
+    that rule rather than the next check's own. `mistake` is the sentence of the classic mistake, if one was recognised.
     """
 
     status: str
@@ -36,6 +36,7 @@ class Outcome:
     message: str = ""
     aside: Sequence[str] = ()
     under: str = ""
+    mistake: str = ""
 
 
 @untouched_randomness()
@@ -84,7 +85,7 @@ def attempt(
             if named:
                 differs = failed[0][1].message
                 stop = "" if differs.endswith(".") else "."
-                outcome = replace(outcome, message=f"{differs}{stop} {named}")
+                outcome = replace(outcome, message=f"{differs}{stop} {named}", mistake=named)
     except OutOfTime as late:
         # If there is a verdict already, it stands: only the search for a classic mistake ran out of time.
         message = str(failed[0][1]) if failed else too_long(seconds, late.stopped)

@@ -1,18 +1,24 @@
-"""Finds every exercise of the book by name: its prose and its checks, from its chapter's folder.
+"""Finds every exercise by name: its prose and its checks, from its chapter's folder or a folder that a teacher adds.
 
 The prose (``exercises.toml``) is quick to read. Looking up one exercise reads the prose of the chapters up to its own
 and imports its judge: the module in its chapter's ``judges`` that is named after it.
 """
 
+import sys
 import tomllib
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
+from importlib import import_module, invalidate_caches
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from glassformer import contents
+from glassformer.untrusted_files import errors_about
 
 from .exercise import Exercise, Prose
+
+_added: dict[Path, dict[str, Prose]] = {}  # what `add_exercises` has read, by folder
 
 
 def prose(name: str) -> Prose | None:
@@ -20,17 +26,47 @@ def prose(name: str) -> Prose | None:
     for number in contents.numbers():
         if name in of_chapter(number):
             return of_chapter(number)[name]
-    return None
+    return next((those[name] for those in _added.values() if name in those), None)
 
 
 @cache
 def of_chapter(number: str) -> dict[str, Prose]:
     """Returns the prose of each exercise of one chapter, by name, in the chapter's order; there may be none."""
     file = contents.folder(number) / "exercises.toml"
-    said = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return _read(file, number) if file.is_file() else {}
+
+
+def add_exercises(folder: Path | str) -> list[str]:
+    """Adds the exercises of a folder that is like a chapter's, and returns their names.
+
+    The folder has ``exercises.toml``, and ``judges``. If you change it, add it again.
+
+    Raises:
+        OSError: its ``exercises.toml`` cannot be read.
+        ValueError: it is not like a chapter's, or has an exercise whose name is already in use.
+    """
+    folder = Path(folder).resolve()
+    file, number = folder / "exercises.toml", f"own{[*_added, folder].index(folder)}"
+    with errors_about(f"{file}:"):
+        those = _read(file, number)
+    if taken := sorted(those.keys() & (catalogue().keys() - _added.get(folder, {}).keys())):
+        raise ValueError(f"{file}: {taken[0]!r} is the name of another exercise already")
+    _added[folder] = those
+    package = f"glassformer.chapters.ch{number}"
+    for name in [name for name in sys.modules if f"{name}.".startswith(f"{package}.")]:
+        del sys.modules[name]
+    sys.modules[package] = ModuleType(package)
+    sys.modules[package].__path__ = [str(folder)]  # where `find` looks for the judges
+    invalidate_caches()
+    return list(those)
+
+
+def _read(file: Path, number: str) -> dict[str, Prose]:
+    said = tomllib.loads(file.read_text(encoding="utf-8"))
     shared = said.pop("mistakes", {})
     return {
-        name: Prose(name, number, **own | _mistakes(shared | own["mistakes"])) for name, own in said.items()
+        name: Prose(name, number, **own | _mistakes(shared | own.get("mistakes", {})))
+        for name, own in said.items()
     }
 
 
@@ -49,8 +85,9 @@ def _mistakes(said: dict[str, str | list[Any]]) -> dict[str, dict[str, Any]]:
 
 
 def catalogue() -> dict[str, Prose]:
-    """Returns the prose of each exercise of the book, by name, in order. Reads the files of all chapters."""
-    return {name: prose for number in contents.numbers() for name, prose in of_chapter(number).items()}
+    """Returns the prose of each exercise, by name, in order: the book's, then added ones. Reads all chapters' files."""
+    those = [*map(of_chapter, contents.numbers()), *_added.values()]
+    return {name: prose for some in those for name, prose in some.items()}
 
 
 def find(name: str) -> Exercise:

@@ -157,11 +157,10 @@ def mine(name: Any = "") -> Any:
 def own_or_the_books(exercise: Exercise) -> tuple[Any, str]:
     """Returns the reader's function for an exercise, or else the book's, and says in words which one it is and why."""
     try:
-        function = getattr(own_file.load(), exercise.reference.__name__, None)
+        function = own_file.function_in(own_file.load(), exercise.reference.__name__)
     except CannotSaveError as error:
         return exercise.reference, f"the book's, because {messages.FILE} cannot be imported. {error}"
-    where = getattr(function, "__module__", None) or ""  # code that was saved may import the book's
-    if callable(function) and not where.startswith("glassformer."):
+    if function is not None:
         return function, f"yours, from {messages.FILE}"
     return exercise.reference, f"the book's, until you `keep` yours in {messages.FILE}"
 

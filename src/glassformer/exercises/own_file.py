@@ -128,6 +128,13 @@ def load() -> ModuleType | None:
     raise CannotSaveError(f"{type(error).__name__}: {getattr(error, 'msg', error)}{where}")
 
 
+def function_in(module: ModuleType | None, name: str) -> Any:
+    """Returns the reader's function of that name, or None: code that was saved may also import the book's."""
+    function = vars(module).get(name) if module else None
+    books = str(getattr(function, "__module__", "")).startswith("glassformer.")
+    return function if callable(function) and not books else None
+
+
 def _run(path: Path, outside: ModuleType) -> BaseException | None:
     try:
         exec(compile(path.read_bytes(), str(path), "exec"), vars(outside))
