@@ -1,22 +1,35 @@
 """A Sphinx extension that lets search find sections, folds and the package's names, not only pages.
 
 Sphinx's index knows only which page a word is on, but our chapters are long. This extension indexes every section as a
-page of its own with the name ``page#section``, and book/site/search.js turns these names into links.
+page of its own with the name ``page#section``, and book/site/search.js turns these names into links. A script for each
+page, in _static/texts, has the texts that excerpts are taken from. glossary.js beside them has the definition of each
+term, which book/site/definitions.js shows as well, and the term's other names.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
 from functools import cache
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from sphinx.addnodes import desc_signature
 from sphinx.application import Sphinx
 from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.search import IndexBuilder
 
-from tools.extensions.folds import fold
+from tools.extensions.folds import fold, summary
+
+SILENT = (nodes.title, nodes.comment, nodes.math_block, summary)
+SOURCES = re.compile(r"\s*\((?:<a [^>]*bibliography\.html[^>]*>.*?</a>[;,\s]*)+\)", re.DOTALL)
+LINK = re.compile(r"</?a\b[^>]*>")
+NAMES = re.compile(r"You may know this as (.+?)(?: \(|\.(?: |$))")
+BETWEEN = re.compile(r",? (?:or|and) |[,;] ")
+ARTICLE = re.compile("^(?:an?|the) ")
 
 
 def name(part: Any) -> str:
@@ -25,8 +38,41 @@ def name(part: Any) -> str:
     return above + part[0].astext()
 
 
+def text(part: Any) -> str:
+    """Returns what excerpts may show of a part: its prose, then its code, but nothing that answers a prediction."""
+    if part.get("predict"):
+        return "Decide first: this comes after a prediction."
+    for html in list(part.findall(nodes.raw)):
+        html.parent.remove(html)
+    for formula in list(part.findall(nodes.math)):
+        if "\\" in formula.astext():
+            formula.replace_self(nodes.Text("…"))
+    blocks = [block for block in part.findall(nodes.TextElement) if not isinstance(block, SILENT)]
+    blocks = [block for block in blocks if not isinstance(block.parent, nodes.TextElement)]
+    blocks.sort(key=lambda block: isinstance(block, nodes.literal_block))
+    return " ".join(" ".join(block.astext() for block in blocks).split())
+
+
+def glossary(builder: StandaloneHTMLBuilder, doctree: nodes.document) -> dict[str, dict[str, str]]:
+    """Returns each entry in HTML, or the name of the entry to which it only leads, and the terms' other names."""
+    entries, aliases = {}, {}
+    for entry in [*doctree.findall(nodes.section)][1:]:
+        name, words = entry["ids"][0], " ".join(entry.astext().split())
+        title, *content = entry.children
+        if content[0].astext().startswith("See "):
+            entries[name] = aliases[title.astext()] = next(entry.findall(nodes.reference))["refid"]
+            continue
+        said = "".join(builder.render_partial(part)["fragment"] for part in content)
+        entries[name] = f"<strong>{escape(title.astext())}</strong>" + LINK.sub("", SOURCES.sub("", said))
+        others = [other for names in NAMES.findall(words) for other in BETWEEN.split(names)]
+        aliases |= {ARTICLE.sub("", other): name for other in others}
+    return {"entries": entries, "aliases": aliases}
+
+
 class SectionIndex(IndexBuilder):
-    """Sphinx's index, with an entry for each section."""
+    """Sphinx's index, with an entry for each section. `said` are the texts of the page that was indexed last."""
+
+    said: dict[str, str]
 
     def feed(self, docname: str, filename: str, title: str, doctree: nodes.document) -> None:
         """Indexes the text above the first section as the page, and each section without those inside it."""
@@ -40,6 +86,10 @@ class SectionIndex(IndexBuilder):
         super().feed(docname, filename, title, whole)
         for part, words in zip(parts, names, strict=True):
             super().feed(f"{docname}#{part['ids'][0]}", filename, escape(words), part)
+        objects = [entry for part in parts for entry in part.findall(desc_signature)]
+        self.said = {"": text(whole)} | {part["ids"][0]: text(part) for part in parts}
+        for entry in objects:
+            self.said |= {name: text(first) for name in entry["ids"] for first in entry.parent[-1][:1]}
 
     def freeze(self) -> dict[str, Any]:
         """Returns what the page of search loads, with each of the package's names only as an object."""
@@ -61,6 +111,20 @@ class SectionsIndexed(StandaloneHTMLBuilder):
             self.indexer = SectionIndex(self.env, self.indexer.lang.lang, self.config.html_search_options, "")
             self.indexer.lang.stem = cache(self.indexer.lang.stem)  # for all sections
             self.indexer.prune([])
+
+    def index_page(self, pagename: str, doctree: nodes.document, title: str) -> None:
+        """Indexes a page, and writes its script."""
+        super().index_page(pagename, doctree, title)
+        assert isinstance(self.indexer, SectionIndex)
+        said = json.dumps([pagename, self.indexer.said])
+        self._write(pagename.replace("/", "-"), f"Search.setTexts({said})")
+        if pagename == "book/glossary":
+            self._write("glossary", f"window.GLOSSARY = {json.dumps(glossary(self, doctree))}")
+
+    def _write(self, name: str, script: str) -> None:
+        file = Path(self.outdir, "_static", "texts", f"{name}.js")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(script, encoding="ascii")
 
 
 def setup(app: Sphinx) -> dict:
