@@ -1,9 +1,8 @@
 """A Sphinx extension that lets search find sections, folds and the package's names, not only pages.
 
 Sphinx's index knows only which page a word is on, but our chapters are long. This extension indexes every section as a
-page of its own with the name ``page#section``, and book/site/search.js turns these names into links. A script for each
-page, in _static/texts, has the texts that excerpts are taken from. glossary.js beside them has the definition of each
-term, which book/site/definitions.js shows as well, and the term's other names.
+page of its own with the name ``page#section``, and book/site/search.js turns these names into links. In _static/texts
+is a script for each page, with the text of its excerpts, and glossary.js, with the terms' definitions and other names.
 """
 
 from __future__ import annotations
@@ -24,12 +23,10 @@ from sphinx.search import IndexBuilder
 
 from tools.extensions.folds import fold, summary
 
-SILENT = (nodes.title, nodes.comment, nodes.math_block, summary)
-SOURCES = re.compile(r"\s*\((?:<a [^>]*bibliography\.html[^>]*>.*?</a>[;,\s]*)+\)", re.DOTALL)
-LINK = re.compile(r"</?a\b[^>]*>")
+SILENT = (nodes.title, summary, nodes.literal_block, nodes.math_block, nodes.raw, nodes.comment)
 NAMES = re.compile(r"You may know this as (.+?)(?: \(|\.(?: |$))")
 BETWEEN = re.compile(r",? (?:or|and) |[,;] ")
-ARTICLE = re.compile("^(?:an?|the) ")
+SOURCES = re.compile(r"\s*\((?:<a [^>]*bibliography[^>]*>.*?</a>[;,\s]*)+\)|</?a\b[^>]*>", re.DOTALL)
 
 
 def name(part: Any) -> str:
@@ -39,33 +36,29 @@ def name(part: Any) -> str:
 
 
 def text(part: Any) -> str:
-    """Returns what excerpts may show of a part: its prose, then its code, but nothing that answers a prediction."""
+    """Returns what excerpts may show of a part: its prose, or its code, but nothing that answers a prediction."""
     if part.get("predict"):
         return "Decide first: this comes after a prediction."
-    for html in list(part.findall(nodes.raw)):
-        html.parent.remove(html)
-    for formula in list(part.findall(nodes.math)):
-        if "\\" in formula.astext():
-            formula.replace_self(nodes.Text("…"))
-    blocks = [block for block in part.findall(nodes.TextElement) if not isinstance(block, SILENT)]
-    blocks = [block for block in blocks if not isinstance(block.parent, nodes.TextElement)]
-    blocks.sort(key=lambda block: isinstance(block, nodes.literal_block))
-    return " ".join(" ".join(block.astext() for block in blocks).split())
+    code = next(part.findall(nodes.literal_block), nodes.Text("")).astext()
+    for silent in list(part.findall(lambda node: isinstance(node, SILENT))):
+        silent.parent.remove(silent)
+    for formula in [one for one in part.findall(nodes.math) if re.search(r"[\\^_{]", one.astext())]:
+        formula.replace_self(nodes.Text("…"))
+    return " ".join((part.astext().strip() or code).split())
 
 
 def glossary(builder: StandaloneHTMLBuilder, doctree: nodes.document) -> dict[str, dict[str, str]]:
     """Returns each entry in HTML, or the name of the entry to which it only leads, and the terms' other names."""
     entries, aliases = {}, {}
     for entry in [*doctree.findall(nodes.section)][1:]:
-        name, words = entry["ids"][0], " ".join(entry.astext().split())
-        title, *content = entry.children
+        [name], [title, *content] = entry["ids"][:1], entry.children
         if content[0].astext().startswith("See "):
             entries[name] = aliases[title.astext()] = next(entry.findall(nodes.reference))["refid"]
             continue
         said = "".join(builder.render_partial(part)["fragment"] for part in content)
-        entries[name] = f"<strong>{escape(title.astext())}</strong>" + LINK.sub("", SOURCES.sub("", said))
-        others = [other for names in NAMES.findall(words) for other in BETWEEN.split(names)]
-        aliases |= {ARTICLE.sub("", other): name for other in others}
+        entries[name] = f"<strong>{escape(title.astext())}</strong>" + SOURCES.sub("", said)
+        for names in NAMES.findall(" ".join(entry.astext().split())):
+            aliases |= dict.fromkeys(BETWEEN.split(names), name)
     return {"entries": entries, "aliases": aliases}
 
 
@@ -86,10 +79,11 @@ class SectionIndex(IndexBuilder):
         super().feed(docname, filename, title, whole)
         for part, words in zip(parts, names, strict=True):
             super().feed(f"{docname}#{part['ids'][0]}", filename, escape(words), part)
-        objects = [entry for part in parts for entry in part.findall(desc_signature)]
-        self.said = {"": text(whole)} | {part["ids"][0]: text(part) for part in parts}
-        for entry in objects:
-            self.said |= {name: text(first) for name in entry["ids"] for first in entry.parent[-1][:1]}
+        self.said = {"": text(whole)}
+        self.said |= {part["ids"][0]: text(part) or self.said[""] for part in parts}
+        for entry in (found for part in parts for found in part.findall(desc_signature)):
+            first = next(entry.parent.findall(nodes.paragraph), entry)
+            self.said |= dict.fromkeys(entry["ids"], text(first))
 
     def freeze(self) -> dict[str, Any]:
         """Returns what the page of search loads, with each of the package's names only as an object."""
@@ -113,18 +107,16 @@ class SectionsIndexed(StandaloneHTMLBuilder):
             self.indexer.prune([])
 
     def index_page(self, pagename: str, doctree: nodes.document, title: str) -> None:
-        """Indexes a page, and writes its script."""
+        """Indexes a page, and writes its script; the glossary has another."""
         super().index_page(pagename, doctree, title)
         assert isinstance(self.indexer, SectionIndex)
-        said = json.dumps([pagename, self.indexer.said])
-        self._write(pagename.replace("/", "-"), f"Search.setTexts({said})")
+        files = {pagename.replace("/", "-"): f"Search.texts['{pagename}'] = {json.dumps(self.indexer.said)}"}
         if pagename == "book/glossary":
-            self._write("glossary", f"window.GLOSSARY = {json.dumps(glossary(self, doctree))}")
-
-    def _write(self, name: str, script: str) -> None:
-        file = Path(self.outdir, "_static", "texts", f"{name}.js")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(script, encoding="ascii")
+            files["glossary"] = f"window.GLOSSARY = {json.dumps(glossary(self, doctree))}"
+        folder = Path(self.outdir, "_static", "texts")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, script in files.items():
+            (folder / f"{name}.js").write_text(script, encoding="ascii")
 
 
 def setup(app: Sphinx) -> dict:
