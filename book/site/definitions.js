@@ -6,12 +6,13 @@
   const page = document.querySelector("article");
   const card = page.appendChild(Object.assign(document.createElement("div"), { id: "definition", role: "note", hidden: true }));
   let shown, waiting;
-  const soon = (...what) => {
+  const soon = (link) => {
     clearTimeout(waiting);
-    waiting = setTimeout(show, REST, ...what);
+    waiting = setTimeout(show, REST, link);
   };
 
   function show(link, isTap) {
+    clearTimeout(waiting);
     shown?.removeAttribute("aria-describedby");
     shown = link;
     card.hidden = !link;
@@ -26,13 +27,14 @@
   }
 
   glassformer.define = (link, { type, pointerType }) => {
-    if (type === "click" || (type === "focusin" && link.matches(":focus-visible"))) show(link, type === "click");
-    else if (type === "pointerover" && pointerType !== "touch" && link !== shown && link.matches(":hover")) soon(link);
+    if (type === "click") show(link, true);
+    else if (pointerType !== "touch" && link !== shown && link.matches(":hover, :focus-visible")) soon(link); // a tap has more to come
   };
-  document.addEventListener("pointerover", ({ target }) => {
+  const turn = ({ target }) => {
     if (card.contains(target) || shown?.contains(target)) clearTimeout(waiting);
     else if (!shown?.matches(":focus-visible")) soon(null);
-  });
+  };
+  document.addEventListener("pointerover", turn, true); // before page.js hears of it and asks for the next card
   document.addEventListener("focusout", ({ relatedTarget }) => card.contains(relatedTarget) || show(null));
   document.addEventListener("keydown", ({ key }) => key === "Escape" && show(null));
 })();

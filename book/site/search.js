@@ -125,7 +125,7 @@
     results.append(count, list);
     if (!ofPage) field.form.after(results);
     // The arrows go from the field into the list and back. There, Enter opens what was found, as it opens every link.
-    results.parentElement.addEventListener("keydown", (event) => {
+    Object.assign(results.parentElement, { role: "search" }).addEventListener("keydown", (event) => {
       const stops = [field, ...list.querySelectorAll("a")];
       const at = stops.indexOf(document.activeElement) + { ArrowDown: 1, ArrowUp: -1, Escape: -Infinity }[event.key];
       const to = stops[Math.max(0, at)];
