@@ -88,7 +88,7 @@ function render({ model, el }) {
     title: "Read any config.json",
     hint: "Choose a model, open a file or paste one, and this page says what is in it. Nothing is sent anywhere.",
   });
-  const [ours, shelf, own] = ["_ours", "_shelf", "_chapters"].map((name) => model.get(name));
+  const [ours, shelf, chapters] = ["_ours", "_shelf", "_chapters"].map((name) => model.get(name));
   const anatomy = { families: resolved({ ...model.get("_families"), ...model.get("_more_families") }), parts: model.get("_parts"), classes: model.get("_classes"), words: { ...model.get("_words"), keys: { ...model.get("_keys"), ...model.get("_more_keys") } } };
   const tables = { ours, anatomy, longest: model.get("_longest") };
   const texts = new Map(shelf.map((one) => [one.name, JSON.stringify(one.config, null, 2)]));
@@ -141,10 +141,10 @@ function render({ model, el }) {
   view.drawing.append(answer, layers, numbers, keys);
   view.drawing.before(view.line); // the drawing is long, and the line sums it up
 
-  const chapterOf = (chapter) => (Object.hasOwn(own, chapter) ? rich(`Chapter ${chapter}`, model) : "");
+  const chapterOf = (chapter) => (Object.hasOwn(chapters, chapter) ? rich(`Chapter ${chapter}`, model) : "");
   // What no chapter builds yet is drawn in chapter 15.
-  const drawnIn = (chapter) => (Object.hasOwn(own, chapter) || !chapter ? chapter : "15");
-  const note = (words) => words && h("p", { class: "gf-listed" }, words);
+  const drawnIn = (chapter) => (Object.hasOwn(chapters, chapter) || !chapter ? chapter : "15");
+  const remark = (words) => words && h("p", { class: "gf-listed" }, words);
   const heading = (words) => h("p", { class: "gf-heading" }, words);
   const box = ({ title, line, role, new: isNew, chapter }) =>
     h("li", { class: isNew ? "gf-new" : "", "data-role": role }, h("span", {}, title), h("code", {}, line.replaceAll("; ", "\n")), h("span", { class: "gf-chapter" }, chapterOf(drawnIn(chapter)), isNew && h("small", {}, "new since GPT-2")));
@@ -186,7 +186,7 @@ function render({ model, el }) {
         : [
             heading(`${plural(sum(one.kinds.map((kind) => kind.layers)), "layer")}, from the first to the last`),
             drawnLayers(one, name, chosen),
-            note("The upper half mixes positions, and the lower half treats each position by itself."),
+            remark("The upper half mixes positions, and the lower half treats each position by itself."),
             h("div", { class: "gf-kinds", role: "group", "aria-label": "Kinds of layers" }, one.kinds.map((kind, k) => {
               const pressed = button(`${grouped(kind.layers)} × ${kindName(kind, one.kinds)}`, () => setAll(model, { kind: k }));
               pressed.prepend(h("span", { class: "gf-halves", "aria-hidden": "true" }, ["mixes", "each"].map((group) => h("span", { class: "gf-half" }, kind.labels.filter(([, mine]) => mine === group).map(([label]) => h("span", { class: `gf-${label}` }))))));
@@ -203,10 +203,10 @@ function render({ model, el }) {
         ? []
         : [
             table("Parameters", ["", "all", "used by a token"], weightRows(one)),
-            note("Of a table of embeddings, a token uses one row, unless the table is also the head."),
+            remark("Of a table of embeddings, a token uses one row, unless the table is also the head."),
             table(`Bytes of the cache for one text after ${grouped(positions)} positions`, ["", "in bfloat16", "in 8 bits", "the next position adds"], cacheRows(one)),
-            note(`${hasLabel("window") ? "A window keeps one position fewer than it sees, because the next token brings its own. " : ""}${hasLabel("state") ? "A state stays in float32; beside it, the last inputs of the convolution are kept. " : ""}`),
-            note(one.multiply_adds === null ? "How many operations the next token takes is not known here." : `The next token takes ${grouped(one.multiply_adds)} multiplications and as many additions.${hasLabel("latent") ? " Scores are counted as they are computed from the cache itself, without making keys and values of it first." : ""}`),
+            remark(`${hasLabel("window") ? "A window keeps one position fewer than it sees, because the next token brings its own. " : ""}${hasLabel("state") ? "A state stays in float32; beside it, the last inputs of the convolution are kept. " : ""}`),
+            remark(one.multiply_adds === null ? "How many operations the next token takes is not known here." : `The next token takes ${grouped(one.multiply_adds)} multiplications and as many additions.${hasLabel("latent") ? " Scores are counted as they are computed from the cache itself, without making keys and values of it first." : ""}`),
           ]),
       entry && published(entry),
     ]);
@@ -289,7 +289,7 @@ function render({ model, el }) {
                   { caption: `The parameters of ${names[i]}`, headers: ["Part", "All", "Used by a token"], rows: () => weightRows(one).map(([what, cells]) => [what, ...cells]) },
                   { caption: `The cache of ${names[i]} after ${grouped(positions)} positions, in bytes`, headers: ["Kind", "bfloat16", "8 bits", "The next position adds, in bfloat16"], rows: () => cacheRows(one).map(([what, cells]) => [what, ...cells]) },
                 ]),
-            { caption: `The keys of ${names[i]}`, headers: ["Key", "In the file", "What it says", "Chapter"], rows: () => one.said.map(([key, value, says, chapter]) => [key, value, says, Object.hasOwn(own, chapter) ? chapterLink(chapter, model) : ""]) },
+            { caption: `The keys of ${names[i]}`, headers: ["Key", "In the file", "What it says", "Chapter"], rows: () => one.said.map(([key, value, says, chapter]) => [key, value, says, Object.hasOwn(chapters, chapter) ? chapterLink(chapter, model) : ""]) },
           ]),
     );
   }
