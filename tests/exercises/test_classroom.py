@@ -10,9 +10,8 @@ from bs4 import BeautifulSoup
 from typer.testing import CliRunner
 
 from glassformer.cli import app
-from glassformer.exercises import classroom
+from glassformer.exercises import classroom, submission
 from glassformer.exercises.catalogue import catalogue, find
-from glassformer.exercises.submission import verdicts
 
 RELU, SOFTMAX, NORM = "feedforward.relu", "attention.softmax", "stream.rms_norm"
 IS_SOFTMAX = """
@@ -39,7 +38,7 @@ def relu(x): return np.asarray(x)
 def rms_norm(x, weight, eps=1e-5): raise SystemExit
 """
 # Only Linux limits memory
-MORE = "x.append(bytearray(10**8))" if sys.platform == "linux" else "raise MemoryError"
+MORE = "return bytearray(3 * 2**30)" if sys.platform == "linux" else "raise MemoryError"
 CLASS = {
     "anna.py": f"{IS_SOFTMAX}{OUTSIDE}def relu(x): return x * (x > 0)\nnp.exp = None",  # and the checks go on
     "anna/my_transformer.py": IS_SOFTMAX + "from glassformer.scratch.feedforward import relu",
@@ -49,7 +48,7 @@ CLASS = {
     "emil.py": b"def relu(x): return 'caf\xe9'",
     "g1/sam/my_transformer.py": IS_SOFTMAX + "import os\ndef relu(x): os._exit(0)",
     "g2/sam/my_transformer.py": "import sys\nsys.exit('\x1b<b>')",
-    "=1+1<b>.py": f"def relu(x):\n  x = []\n  while True: {MORE}",
+    "=1+1<b>.py": f"def relu(x): {MORE}",
     "notes.txt": "",
     "dir.py/readme": "",
 }
@@ -59,7 +58,7 @@ FOUND = {
     "anna": ({SOFTMAX}, set(), set(), "^$"),
     "ben": (set(), {RELU, NORM}, set(), "^$"),
     "cleo.py": (set(), {NORM}, {RELU}, f"^{RELU}: A known mistake passes, too"),
-    "dora.py": ({SOFTMAX}, set(), {RELU}, f"^It used up its 2 s .* while {RELU} was judged"),
+    "dora.py": ({SOFTMAX}, set(), {RELU}, f"^It used up its 3 s .* while {RELU} was judged"),
     "emil.py": (set(), set(), "all", "cannot be imported. SyntaxError: .*utf-8"),
     "g1/sam": ({SOFTMAX}, set(), {RELU}, f"ended early, with status 0, while {RELU} was judged"),
     "g2/sam": (set(), set(), "all", r"cannot be imported. SystemExit: \\x1b<b>"),
@@ -79,7 +78,7 @@ def students(tmp_path_factory):
     (folder / "link.py").symlink_to(folder / "anna.py")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(classroom, "PATIENCE", 100)  # a busy machine must not stop anybody by the clock
-        return classroom.judge(folder, [], seconds=2)
+        return classroom.judge(folder, [], seconds=3)
 
 
 def test_who_has_what_and_why_something_was_not_reached(students):
@@ -117,7 +116,20 @@ def test_a_spreadsheet_and_a_page_show_nothing_but_text(students):
 def test_a_function_counts_for_the_exercise_that_it_fits():
     those = [find(name) for name in ("generating.cache_bytes", "real.cache_bytes")]
     for function, status in ((those[1].reference, "right"), (those[1].mistakes[0].function, "wrong")):
-        assert [one["status"] for one in verdicts(those, function).values()] == ["not there", status]
+        assert [one["status"] for one in submission.verdicts(those, function).values()] == [
+            "not there",
+            status,
+        ]
+
+
+def test_an_answer_that_does_not_end_is_not_called_wrong(monkeypatch):
+    monkeypatch.setattr(submission, "SECONDS", 0.2)
+
+    def endless(x):
+        while True:
+            pass
+
+    assert submission.verdict(find(RELU), endless)["status"] == "not reached"
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,8 @@ def judge(folder: Path, own: Sequence[Path], seconds: int) -> list[Student]:
     asked = {"exercises": [str(one.resolve()) for one in own], "seconds": seconds}
     with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
-            return list(bar(pool.map(lambda one: _judged(one[0], one[1], asked), files.items()), total=len(files)))
+            students = pool.map(lambda name: _judged(name, files[name], asked), files)
+            return list(bar(students, total=len(files)))
         except BaseException:  # Ctrl-C ends what has begun
             pool.shutdown(wait=False, cancel_futures=True)
             for process in list(_running):
