@@ -126,7 +126,8 @@ ASIDE = [(3.2, 2.9), (3.2, 3.4), (0.2, 0.3)]
 
 
 @pytest.mark.parametrize(
-    ("width", "answer", "said"), [*((700, *pair) for pair in BETWEEN + ASIDE), *((360, *pair) for pair in ASIDE)]
+    ("width", "answer", "said"),
+    [*((700, *pair) for pair in BETWEEN + ASIDE), *((360, *pair) for pair in ASIDE)],
 )
 def test_no_mark_crosses_the_name_of_the_other(mount, width, answer, said):
     question = Predict(NUMBER | {"to": 4.0, "answer": answer}, name="one", chapter="99")
@@ -136,7 +137,7 @@ def test_no_mark_crosses_the_name_of_the_other(mount, width, answer, said):
     boxes = view.root.locator(".gf-panel:not(.gf-away) .gf-pin").evaluate_all(
         "pins => pins.map((pin) => [pin, pin.firstChild].map((one) => one.getBoundingClientRect().toJSON()))"
     )
-    (lower, name), (higher, other) = sorted(boxes, key=lambda both: -both[1]["bottom"])
+    (_, name), (higher, other) = sorted(boxes, key=lambda both: -both[1]["bottom"])
     assert other["bottom"] <= name["top"] + 1
     padding = 5
     assert not name["x"] + padding < higher["x"] < name["right"] - padding

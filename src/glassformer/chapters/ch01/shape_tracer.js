@@ -203,8 +203,8 @@ function cell(index, stripes) {
 
   function show(at, array, { chosen, hidden }) {
     const place = { x: at.x - 5, y: at.y - 1, height: at.height };
-    const [named, told] = [8 * array.name.length, 7 * spelled(array.shape).length];
-    const filled = Math.max(at.across, at.lines === 1 ? named + 8 + told : Math.max(named, told)) + 10;
+    const [wide, told] = [8 * array.name.length, 7 * spelled(array.shape).length];
+    const filled = Math.max(at.across, at.lines === 1 ? wide + 8 + told : Math.max(wide, told)) + 10;
     put(box, { ...place, width: at.room + 8 });
     put(around, { ...place, width: Math.min(filled, at.room + 8), visibility: chosen ? "visible" : "hidden" });
     put(name, { x: at.x, y: at.y + 13 });
