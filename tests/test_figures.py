@@ -115,6 +115,9 @@ def test_attention_maps_share_a_fixed_range_and_label_the_last_tokens_as_queries
     image = figures.attention_map(ax, np.array([[0.2, 0.1, 0.7]]), ["a", "b", "c"], "one")
     assert image.get_clim() == (0, 1)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["c"]
+    assert {label.get_rotation() for label in ax.get_xticklabels()} == {0}  # letters stand upright
+    figures.attention_map(ax, np.ones((1, 3)) / 3, ["kingdom", "for", "a"], "two")
+    assert {label.get_rotation() for label in ax.get_xticklabels()} == {90}
     with pytest.raises(ValueError, match="labels has 2 entries for 3 keys"):
         figures.attention_map(ax, np.array([[0.2, 0.1, 0.7]]), ["a", "b"], "one")
     plt.close(fig)

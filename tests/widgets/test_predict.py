@@ -121,6 +121,30 @@ def test_marks_are_where_their_numbers_are(mount):
     np.testing.assert_allclose([(x - axis["x"]) / axis["width"] for x in places], [1, 0.24], atol=0.005)
 
 
+BETWEEN = [(2, 1.8), (2, 2.1), (2, 2)]  # on a phone, neither side of the middle has room for a name
+ASIDE = [(3.2, 2.9), (3.2, 3.4), (0.2, 0.3)]
+
+
+@pytest.mark.parametrize(
+    ("width", "answer", "said"),
+    [*((700, *pair) for pair in BETWEEN + ASIDE), *((360, *pair) for pair in ASIDE)],
+)
+def test_no_mark_crosses_the_name_of_the_other(mount, width, answer, said):
+    question = Predict(NUMBER | {"to": 4.0, "answer": answer}, name="one", chapter="99")
+    question.committed, question.shown = [said], True
+    view = mount(question, width=width)
+    view.settle()
+    boxes = view.root.locator(".gf-panel:not(.gf-away) .gf-pin").evaluate_all(
+        "pins => pins.map((pin) => [pin, pin.firstChild].map((one) => one.getBoundingClientRect().toJSON()))"
+    )
+    (_, name), (higher, other) = sorted(boxes, key=lambda both: -both[1]["bottom"])
+    assert other["bottom"] <= name["top"] + 1
+    padding = 5
+    assert not name["x"] + padding < higher["x"] < name["right"] - padding
+    assert 0 < name["x"] + padding < name["right"] - padding < width
+    assert view.overflow() == 0
+
+
 def test_a_choice(mount):
     view = mount(asked(CHOICE))
     show(view)

@@ -34,7 +34,8 @@ def attention_map(
     if len(labels) != n_keys:
         raise ValueError(f"labels has {len(labels)} entries for {n_keys} keys; there must be one for each")
     image = ax.imshow(weights, cmap=WEIGHTS, vmin=0, vmax=highest)
-    ax.set_xticks(range(n_keys), labels, rotation=90)
+    longest = max(map(len, labels), default=0)
+    ax.set_xticks(range(n_keys), labels, rotation=90 if longest > 1 and n_keys * longest > 16 else 0)
     ax.set_yticks(range(n_queries), labels[n_keys - n_queries :])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

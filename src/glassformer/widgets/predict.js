@@ -186,16 +186,25 @@ function choices({ options }, labelledBy) {
 }
 
 // The axis under a slider, or under what came out. A label never leaves the axis: it moves left as its place moves right.
-function axisElement({ low, high, digits, unit, axis, marks: named }, above, below) {
+function axisElement({ low, high, digits, unit, axis, marks: named }, said, came) {
   const at = (x) => `--gf-at: ${placeOf(x, low, high)}`;
   const labels = ticks(low, high, digits).map((x) => h("span", { class: "gf-tick", style: at(x) }, written(x, 0, "")));
   const marks = named.map((mark, row) =>
     h("span", { class: "gf-place", style: `${at(mark.at)}; --gf-row: ${row}` }, h("span", {}, plain(mark.label))),
   );
-  const pins = [
-    above && h("span", { class: "gf-pin gf-said", style: at(above.at) }, h("span", {}, above.label)),
-    below && h("span", { class: "gf-pin gf-came", style: at(below.at) }, h("span", {}, below.label)),
-  ];
+  // The name of the lower pin makes way for the line of the higher one: on the left half of the axis to the right, and vice versa.
+  const apart = said && came ? placeOf(said.at, low, high) - placeOf(came.at, low, high) : 0;
+  const toRight = said && came && said.at + came.at < low + high;
+  const isLower = (other) => (toRight ? other <= 0 : other >= 0);
+  const pin = (one, name, other, lower) =>
+    one &&
+    h(
+      "span",
+      { class: `gf-pin ${name}${!said || !came ? "" : !lower ? " gf-higher" : toRight ? " gf-east" : " gf-west"}`, style: `${at(one.at)}; --gf-apart: ${other}` },
+      h("span", {}, one.label),
+    );
+  const cameIsLower = isLower(apart);
+  const pins = [pin(said, "gf-said", -apart, !cameIsLower), pin(came, "gf-came", apart, cameIsLower)];
   return h(
     "div",
     { class: "gf-scale", "aria-hidden": "true", style: `--gf-rows: ${marks.length}` },

@@ -161,11 +161,12 @@ def test_the_gate(mount):
         """maps => maps.map((map) => {
           const pixels = map.getContext("2d").getImageData(0, 0, map.width, map.height).data;
           const at = (x, y) => 4 * (Math.floor(y * map.height) * map.width + Math.floor(x * map.width));
-          return [[0.9, 0.1], [0.9, 0.9], [0.1, 0.1]].map(([x, y]) => [...pixels.slice(at(x, y), at(x, y) + 3)]);
+          return [[0.9, 0.1], [0.9, 0.9], [0.1, 0.1]].map(([x, y]) => [...pixels.slice(at(x, y), at(x, y) + 4)]);
         })"""
     )
+    colours = np.array(colours, float)
     # red less blue
-    (both, turned, closed), (up, down, again) = np.array(colours)[..., 0] - np.array(colours)[..., 2]
+    (both, turned, closed), (up, down, again) = (colours[..., 0] - colours[..., 2]) * colours[..., 3] / 255
     assert both > 100
     assert turned < -100
     assert -60 < closed < 0

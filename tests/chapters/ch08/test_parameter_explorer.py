@@ -196,6 +196,11 @@ def right(w):
     return found | {"total": (now.total, was.total, now.total - was.total)}
 
 
+def folded(w):
+    w.settle()
+    return w.root.locator(".gf-more-choices summary").inner_text()
+
+
 def test_gpt2_and_what_changes_by_keyboard(mount):
     w = mount(ParameterExplorer())
     assert heading(w) == "gpt2: 124,439,808 parameters"
@@ -232,7 +237,9 @@ def test_gpt2_and_what_changes_by_keyboard(mount):
     assert w.saved()["fields"]["d_ff"] is None
     w.control("Head").select_option("untied")
     w.control("Feed-forward").select_option("swiglu")
+    w.root.locator(".gf-more-choices summary").press("Enter")
     w.press("QK-norm", " ")
+    assert folded(w) == "More choices: decoder, layernorm, pre-norm, feed-forward bias, QK-norm"
     assert rows(w) == right(w)
     w.root.get_by_role("button", name="Undo changes").press("Enter")
     w.settle()
@@ -247,6 +254,10 @@ def test_families_and_their_own_choices(mount):
     assert heading(w) == "bert-base: 109,482,240 parameters"
     assert w.control("Pooler").is_checked()
     assert w.control("Blocks of the decoder").is_hidden()
+    assert folded(w) == (
+        "More choices: encoder, layernorm, post-norm, feed-forward bias, embedding norm, pooler"
+    )
+    w.root.locator(".gf-more-choices summary").press("Enter")
     w.control("Family").select_option("decoder")  # which has no pooler and no segments
     assert not any(w.saved()["fields"][name] for name in ("pooler", "n_segments"))
     assert rows(w) == {name: n for name, n in right(w).items() if name in rows(w)}

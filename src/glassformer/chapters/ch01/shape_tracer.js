@@ -194,14 +194,19 @@ const pattern = (id) =>
 
 // A cell: its name, its shape, and the array to scale. The box around it responds to the pointer.
 function cell(index, stripes) {
-  const box = svg("rect", { class: "gf-cell", "data-array": index, rx: 5 });
+  const box = svg("rect", { class: "gf-cell", "data-array": index });
+  const around = svg("rect", { class: "gf-chosen", rx: 5 });
   const [name, shape] = [words("", 0, 0, "start", "gf-strong"), words("", 0, 0)];
   const body = svg("rect", { class: "gf-array" });
   const heads = svg("path", { class: "gf-heads" });
-  const element = svg("g", {}, box, name, shape, body, heads);
+  const element = svg("g", {}, around, box, name, shape, body, heads);
 
   function show(at, array, { chosen, hidden }) {
-    put(box, { x: at.x - 5, y: at.y - 1, width: at.room + 8, height: at.height, class: chosen ? "gf-cell gf-chosen" : "gf-cell" });
+    const place = { x: at.x - 5, y: at.y - 1, height: at.height };
+    const [wide, told] = [8 * array.name.length, 7 * spelled(array.shape).length];
+    const filled = Math.max(at.across, at.lines === 1 ? wide + 8 + told : Math.max(wide, told)) + 10;
+    put(box, { ...place, width: at.room + 8 });
+    put(around, { ...place, width: Math.min(filled, at.room + 8), visibility: chosen ? "visible" : "hidden" });
     put(name, { x: at.x, y: at.y + 13 });
     write(name, array.name);
     put(shape, { x: at.lines === 1 ? at.x + 8 * array.name.length + 8 : at.x, y: at.y + 13 + 16 * (at.lines - 1) });

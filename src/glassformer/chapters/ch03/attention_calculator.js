@@ -2,7 +2,7 @@
 import { causalMask, matmul, range, softmax, transpose } from "../../widgets/kit/maths.js";
 import { cells as cellsOf, fill, number, plain, products } from "../../widgets/kit/cells.js";
 import { button, choice, frame, h, put, redrawing, toggle, write } from "../../widgets/kit/kit.js";
-import { cividis, diverging, ink } from "../../widgets/kit/plot.js";
+import { cividis, ink, tint } from "../../widgets/kit/plot.js";
 
 const WORDS = ["my", "kingdom", "for", "a", "horse"];
 const K = 2;
@@ -106,8 +106,7 @@ const BLOCKS = {
 
 function colour(kind, value) {
   if (value === -Infinity) return null;
-  const [map, x] = kind === "weights" ? [cividis, value] : [diverging, value / 6];
-  return { background: map(x), color: ink(map.channels(x)) };
+  return kind === "weights" ? { background: cividis(value), color: ink(cividis.channels(value)) } : { background: tint(value / 4), color: "" };
 }
 
 const TRAITS = ["q", "k", "v", "scaled", "mask", "cell"];

@@ -19,13 +19,13 @@ const SIZES = {
   d_ff: "Neurons F",
 };
 const SELECTS = {
-  family: "Family",
   positions: "Positions",
-  norm: "Norm",
-  norm_placement: "Norm placement",
   feedforward: "Feed-forward",
   attention_bias: "Attention biases",
   head: "Head",
+  family: "Family",
+  norm: "Norm",
+  norm_placement: "Norm placement",
   n_segments: "Segments",
   t5_n_buckets: "Buckets of T5",
 };
@@ -37,6 +37,8 @@ const TOGGLES = {
   head_transform: "Head transform",
   pooler: "Pooler",
 };
+
+const FOLDED = Object.keys(SELECTS).slice(4);
 
 // What a choice implies: a decoder has no pooler, and a model without a head has no bias in it.
 function consistent(fields) {
@@ -132,11 +134,18 @@ function render({ model, el }) {
     ),
   };
   for (const name of ["family", "norm"]) cells[name].classList.add("gf-with-long-options");
+  const folded = h("summary");
   const note = h("p", { class: "gf-hint gf-of-preset" });
   view.controls.classList.add("gf-configuration");
   view.controls.append(
     h("div", { class: "gf-begin" }, labelled("Model", preset), back, note),
-    ...Object.keys({ ...SIZES, ...SELECTS, ...TOGGLES }).map((name) => cells[name]),
+    ...Object.keys({ ...SIZES, ...SELECTS }).filter((name) => !FOLDED.includes(name)).map((name) => cells[name]),
+    h(
+      "details",
+      { class: "gf-more-choices" },
+      folded,
+      h("div", { class: "gf-controls gf-configuration" }, FOLDED.map((name) => cells[name]), h("div", { class: "gf-ticked" }, Object.keys(TOGGLES).map((name) => cells[name]))),
+    ),
   );
 
   // --- drawing
@@ -184,6 +193,8 @@ function render({ model, el }) {
     for (const name of [...Object.keys(SIZES), ...Object.keys(SELECTS), ...Object.keys(TOGGLES)]) {
       cells[name].hidden = !possible(name, fields);
     }
+    const ticked = Object.keys(TOGGLES).filter((name) => fields[name]).map((name) => TOGGLES[name].replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase()));
+    write(folded, `More choices: ${[fields.family, fields.norm, `${fields.norm_placement}-norm`, ...ticked].join(", ")}`);
   }
 
   function draw() {

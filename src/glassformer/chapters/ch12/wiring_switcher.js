@@ -234,10 +234,10 @@ function render({ model, el }) {
   const frameOf = (side) => {
     const [from, to] = WHOLE[side];
     const top = FINAL[side] + NORM + 17;
-    const [x, anchor] = side === "encoder" ? [to - 2, "end"] : [from + 2, "start"];
+    const [x, anchor] = side === "encoder" ? [to - 8, "end"] : [from + 8, "start"];
     return [
       svg("rect", { x: from, y: top, width: to - from, height: AT.bottom - top, rx: 9, class: "gf-wire-block" }),
-      words(`${configs[side].blocks} blocks`, x, AT.bottom + 13, anchor),
+      words(`${configs[side].blocks} blocks`, x, top + 13, anchor, "gf-wire-many"),
     ];
   };
   const signs = () => svg("g", { class: "gf-wire-signs" });

@@ -1,12 +1,13 @@
 // One weight of a model that is being trained: its value and gradient as they change, and its slope measured in two ways.
 
 import { button, fixed, grouped, h, hold, put, setAll, svg, uniqueId, write } from "../kit/kit.js";
-import { legend, line, linear, paint, tint, tints, words } from "../kit/plot.js";
+import { range } from "../kit/maths.js";
+import { legend, line, linear, paint, palette, tint, words } from "../kit/plot.js";
 
 const [WIDTH, HEIGHT] = [320, 62];
 const BOX = { left: 4, right: 316, top: 8, bottom: 54 };
 const MOST = 300; // points of a line
-const COLOURS = tints(127);
+const COLOURS = palette(tint, range(255).map((i) => i / 127 - 1));
 const STRONGEST = 3; // root mean squares: what has the strongest colour
 
 // A weight's name as a reader knows it: "block 0: W_o", "embedding", "head".

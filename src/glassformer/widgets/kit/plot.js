@@ -25,23 +25,16 @@ export const cividis = scale(
     "aba072 b4a76f bcae6c c4b468 cdbb63 d5c25e dec958 e7d150 f0d846 f9e03a fee838",
 );
 
-// Signed values, −1 … 1: blue, white, orange; glassformer.figures.SIGNED.
-export const diverging = scale(-1, 1, "0072b2 f7f7f7 d55e00");
-
-// The same over the page's own colour, as a background of text: 0 does not glare on a dark page, and the page's text colour is
-// readable on all of it. The text colour of its `channels` is for `letters`, where a stylesheet overrides it.
-export const tint = (x) =>
-  `color-mix(in srgb, ${x < 0 ? "#0072b2" : "#d55e00"} ${Math.round(60 * Math.min(Math.abs(x), 1))}%, var(--gf-surface))`;
-tint.channels = diverging.channels;
-
-// The same for a picture of pixels: 2·steps + 1 colours from −1 to 1, the more transparent the nearer to 0.
-export const tints = (steps) => {
-  const ends = palette(diverging, [-1, 1]);
-  return Uint32Array.from({ length: 2 * steps + 1 }, (_, i) => {
-    const opacity = Math.round((0.6 * 255 * Math.abs(i - steps)) / steps);
-    return ((opacity << 24) | (ends[i < steps ? 0 : 1] & 0xffffff)) >>> 0;
-  });
+// Signed values, −1 … 1: blue, the page's own colour, orange, so that 0 does not glare on a dark page. On a light one the ends are
+// those of glassformer.figures.SIGNED. Pixels are the more transparent the nearer to 0.
+const signed = (most) => {
+  const share = (x) => most * Math.min(Math.abs(x), 1);
+  const css = (x) => `color-mix(in srgb, ${x < 0 ? "#0072b2" : "#d55e00"} ${(100 * share(x)).toFixed(1)}%, var(--gf-surface))`;
+  return Object.assign(css, { channels: (x) => [...(x < 0 ? [0, 114, 178] : [213, 94, 0]), Math.round(255 * share(x))] });
 };
+export const diverging = signed(1);
+// As a background of text: the page's text colour is readable on all of it.
+export const tint = signed(0.6);
 
 // Black or white, whichever has more contrast with a colour given by its channels.
 export function ink(rgb) {
@@ -52,8 +45,8 @@ export function ink(rgb) {
 // One colour for each value, in the format of a picture of pixels.
 export const palette = (colours, values) =>
   Uint32Array.from(values, (value) => {
-    const [red, green, blue] = colours.channels(value);
-    return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+    const [red, green, blue, opacity = 255] = colours.channels(value);
+    return ((opacity << 24) | (blue << 16) | (green << 8) | red) >>> 0;
   });
 
 // Paint a picture with one pixel for each cell: colour(row, column), from a palette, or 0 for none.
