@@ -30,10 +30,8 @@
     if (type === "click") show(link, true);
     else if (pointerType !== "touch" && link !== shown && link.matches(":hover, :focus-visible")) soon(link); // a tap has more to come
   };
-  const turn = ({ target }) => {
-    if (card.contains(target) || shown?.contains(target)) clearTimeout(waiting);
-    else if (!shown?.matches(":focus-visible")) soon(null);
-  };
+  const isHere = (target) => card.contains(target) || shown?.contains(target);
+  const turn = ({ target }) => (isHere(target) ? clearTimeout(waiting) : shown?.matches(":focus-visible") || soon(null));
   document.addEventListener("pointerover", turn, true); // before page.js hears of it and asks for the next card
   document.addEventListener("focusout", ({ relatedTarget }) => card.contains(relatedTarget) || show(null));
   document.addEventListener("keydown", ({ key }) => key === "Escape" && show(null));

@@ -41,9 +41,9 @@
   function define(event) {
     const link = event.target.closest?.("article a.internal[href*='#']");
     if (!link?.pathname.endsWith("/book/glossary.html")) return;
-    const isTap = event.type === "click";
-    if (isTap && (event.pointerType !== "touch" || link.hasAttribute("aria-describedby"))) return;
+    const isTap = event.type === "click" && event.pointerType === "touch" && !link.hasAttribute("aria-describedby");
     if (isTap) event.preventDefault();
+    else if (event.type === "click") return;
     const arrive = bring("texts/glossary.js").then(() => bring("definitions.js"));
     arrive.then(() => glassformer.define(link, event)).catch(() => isTap && location.assign(link.href));
   }

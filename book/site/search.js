@@ -62,12 +62,12 @@
     const { terms, titleterms } = index;
     const sought = words.map((word) => {
       const meant = isWhole(word) ? [word] : known.filter((one) => one.startsWith(word));
-      const name = `${word}  `; // no word of the book, and so long that Sphinx does not make it optional
-      for (const table of [terms, titleterms]) table[name] = meant.flatMap((one) => table[one] ?? []);
-      return name;
+      for (const table of [terms, titleterms]) table[`${word}  `] = meant.flatMap((one) => table[one] ?? []);
+      return `${word}  `; // no word of the book, and so long that Sphinx does not make it optional
     });
-    const parts = new Set(splitQuery(topic(query).toLowerCase()).filter(({ length }) => length > 2));
-    const objects = [...parts].flatMap((part) => Search.performObjectSearch(part, parts)).filter(([, , at]) => !at.startsWith("#module-"));
+    const parts = new Set(splitQuery(topic(query).toLowerCase()));
+    const named = [...parts].flatMap((part) => (part.length > 2 ? Search.performObjectSearch(part, parts) : []));
+    const objects = named.filter(([, , anchor]) => !anchor.startsWith("#module-")); // a module is a section
     const found = objects.map(([page, title, anchor, , score]) => ({ page, section: anchor.slice(1), title, score: score + OBJECT }));
     for (const [at, title, , , score] of Search.performTermsSearch(new Set(sought), new Set())) {
       const [page, section = ""] = at.split("#");

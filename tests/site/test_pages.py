@@ -175,7 +175,6 @@ BUDGETS = {
     "notebooks/04-putting-order-in.html": (210, 54),
     "notebooks/09-loss-and-the-way-back.html": (260, 74),
     "notebooks/10-training.html": (268, 70),
-    "search.html": (280, 64),  # the index of all words, and of the package's names
 }
 OTHERS, WITH_AN_EDITOR = (260, 64), (550, 40)
 
