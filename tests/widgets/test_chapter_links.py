@@ -40,6 +40,7 @@ def test_the_chapters_that_views_mention_are_links(mount):
         assert links(quiz.root.locator(".gf-feedback")) == ["chapter 04"]
 
     reader = mount(ConfigReader())
+    reader.root.locator(".gf-keys > summary").press("Enter")
     rows = reader.root.locator(".gf-keys .gf-chapter")
     named = [words for words in rows.all_inner_texts() if words]
     assert links(rows) == named != []

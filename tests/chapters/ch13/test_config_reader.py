@@ -420,6 +420,7 @@ def test_read_by_keyboard(mount, shoot):
 
     w.control("Compare it with").select_option(FIRST)
     w.settle()
+    w.root.locator(".gf-keys > summary").press("Enter")
     fields = w.root.locator(".gf-sentence .gf-field").all_inner_texts()
     assert "vocab_size" in fields
     assert w.saved()["other"]

@@ -136,7 +136,9 @@ function render({ model, el }) {
 
   // --- drawing
 
-  const [answer, layers, numbers, keys] = ["gf-verdict", "gf-layers", "gf-numbers-of", "gf-keys"].map((style) => h("div", { class: style }));
+  const [answer, layers, numbers, said] = ["gf-verdict", "gf-layers", "gf-numbers-of", "gf-said"].map((style) => h("div", { class: style }));
+  const summaryOfKeys = h("summary", { class: "gf-heading" });
+  const keys = h("details", { class: "gf-keys" }, summaryOfKeys, said); // half of the view, for those who ask
   view.drawing.setAttribute("role", "group"); // role="img" must not contain buttons
   view.drawing.append(answer, layers, numbers, keys);
   view.drawing.before(view.line); // the drawing is long, and the line sums it up
@@ -210,8 +212,8 @@ function render({ model, el }) {
           ]),
       entry && published(entry),
     ]);
-    hold(keys, ["one", JSON.stringify([one.said, one.programs, one.unset, one.unknown])], () => [
-      heading("What each key says"),
+    write(summaryOfKeys, `What each of the ${plural(one.said.length + one.programs.length + one.unset.length + one.unknown.length, "key")} says`);
+    hold(said, ["one", JSON.stringify([one.said, one.programs, one.unset, one.unknown])], () => [
       one.said.map(sentenceRow),
       listed("These change no logit; other programs use them", one.programs),
       listed("These are null or empty, as if they were not there", one.unset),
@@ -243,16 +245,17 @@ function render({ model, el }) {
             return rows.length > 0 && table(caption, ["", ...names], rows);
           }),
     );
-    hold(keys, ["two", JSON.stringify(pair.map(({ said }) => said))], () => {
-      const found = pair.map(({ said }) => new Map(said.map((row) => [row[0], row])));
-      const all = [...new Set(found.flatMap((rows) => [...rows.keys()]))];
-      const differ = all.filter((key) => found[0].get(key)?.[1] !== found[1].get(key)?.[1]);
+    const found = pair.map((one) => new Map(one.said.map((row) => [row[0], row])));
+    const all = [...new Set(found.flatMap((rows) => [...rows.keys()]))];
+    const differ = all.filter((key) => found[0].get(key)?.[1] !== found[1].get(key)?.[1]);
+    write(summaryOfKeys, `What each of the ${plural(differ.length, "key")} that differ says; ${plural(all.length - differ.length, "other")} say the same`);
+    hold(said, ["two", JSON.stringify(pair.map((one) => one.said))], () => {
       const of = (key) => {
         const rows = found.map((one) => one.get(key));
         const values = rows.map((row, i) => h("p", {}, `${names[i]}: `, row ? [h("code", { class: "gf-given-value" }, row[1]), ` ${row[2]}`] : "not in the file."));
         return h("div", { class: "gf-sentence" }, h("p", { class: "gf-field" }, keyCode(key)), h("div", {}, values), h("p", { class: "gf-chapter" }, chapterOf((rows[0] ?? rows[1])[3])));
       };
-      return [heading(`Keys that differ; ${plural(all.length - differ.length, "other")} say the same`), differ.map(of)];
+      return differ.map(of);
     });
   }
 
