@@ -188,7 +188,7 @@ def _rows() -> str:
             link = f"[{one.heading}]({one.name}.ipynb)"
             rows.append(f"| {link} | {one.question} | {one.minutes} min | {practice} |")
     reading = in_figures(sum(one.minutes or 0 for one in written()))
-    practice = in_figures(sum(map(_practice_minutes, written())))
+    practice = in_figures(sum(_practice_minutes(one) for one in written() if practice_of(one)))
     return "\n".join([*rows, f"| **All chapters** | {OPEN_END} | {reading} | {practice} |"])
 
 
