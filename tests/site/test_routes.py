@@ -107,9 +107,11 @@ def test_sections_lead_on_and_links_keep_the_route_until_it_is_left(visit):
 
 @pytest.mark.parametrize("query", ["?route=weekly", "?route=toString", "?route=2023", ""])
 def test_a_page_without_such_a_route_is_as_it_is(visit, query):
-    page = visit(f"{CHAPTER.page}.html{query}").page
+    arrived = visit(f"{CHAPTER.page}.html{query}")
+    page = arrived.page
     expect(page.locator(".right-next .prev-next-title")).to_have_text(contents.chapter("04").heading)
     expect(page.locator(".route")).to_have_count(0)
+    assert arrived.complaints == []
 
 
 # Where to begin

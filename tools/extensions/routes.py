@@ -1,7 +1,7 @@
 """A Sphinx extension that lets a page lead along a route through the book: ``03-attention.html?route=evening``.
 
-On the first page, links that a comment ``<!-- route evening -->`` follows begin that route. Every page of a route gets
-book/site/routes.js, which shows where on the route it is, and the table of all routes, which is written for the site.
+On the first page, links that a comment ``<!-- route evening -->`` follows begin that route. The table of all routes is
+written for the site. A page that is opened on a route loads it, and book/site/routes.js.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from sphinx.application import Sphinx
 
 from tools.shared.routes import routes
 
-TABLE, SCRIPT = "route-table.js", "routes.js"
+TABLE = "route-table.js"
 MARK = re.compile(r"<!-- route (\w+) -->")
-PROGRESS = "book/progress"  # which shows how far a reader is on each
 
 
 def write_table(app: Sphinx) -> None:
@@ -38,15 +37,14 @@ def begin(app: Sphinx, doctree: nodes.document, page: str) -> None:
             raw.parent.remove(raw)
 
 
-def add_scripts(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Adds the scripts to the pages of the routes."""
-    if page == PROGRESS or any(stop.page == page for route in routes() for stop in route.stops):
+def add_table(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Adds the table to the page that shows how far a reader is on each route."""
+    if page == "book/progress":
         app.add_js_file(TABLE, loading_method="defer")
-        app.add_js_file(SCRIPT, loading_method="defer")
 
 
 def setup(app: Sphinx) -> dict:
     app.connect("builder-inited", write_table)
     app.connect("doctree-resolved", begin)
-    app.connect("html-page-context", add_scripts, priority=400)  # before the scripts that use the table
+    app.connect("html-page-context", add_table, priority=400)  # before the scripts that use the table
     return {"parallel_read_safe": True, "parallel_write_safe": True}
