@@ -31,7 +31,6 @@ def test_every_page_and_section_of_a_route_exists(site, name):
 def test_times_are_sums_and_parts_of_chapters():
     for one in ROUTES.values():
         assert one.minutes == sum(stop.minutes for stop in one.stops)
-        assert all(5 <= stop.minutes <= 100 for stop in one.stops)
     chapters = [one for one in contents.chapters() if one.written]
     assert ROUTES["book"].minutes == sum(one.minutes for one in chapters)
     assert 90 <= ROUTES["evening"].minutes <= 135
@@ -87,7 +86,6 @@ def test_sections_lead_on_and_links_keep_the_route_until_it_is_left(visit):
     page = arrived.page
     on = page.locator("p.route a")
     expect(on).to_have_text([CHAPTER.sections[1][0], EVENING[5].title])
-    assert page.locator(f"#{CHAPTER.sections[0][1]}").locator("p.route").count() == 1
     on.first.evaluate("link => link.click()")
     page.wait_for_url(f"**?route=evening#{CHAPTER.sections[1][1]}")
     hrefs = page.locator("article a[href*='02-tokens']").evaluate_all("all => all.map((link) => link.search)")

@@ -32,7 +32,7 @@
   }
 
   // Of each kind: how many there are, how many are done, and of these how many at the first try, or without the book's answer.
-  const KINDS = { predictions: "Predictions", quiz: "Quiz questions", exercises: "Exercises" };
+  const KINDS = { predictions: "Predictions", quiz: "Quizzes", exercises: "Exercises" };
   const SURELY = { quiz: "at the first try", exercises: "without the answer" };
   const heading = ({ number, title }) => `${number} · ${title}`;
   const answered = ({ number, predictions }) => predictions.filter((name) => kept.read(`predict: ${number}/${name}`) !== null).length;
