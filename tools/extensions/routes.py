@@ -33,7 +33,8 @@ def begin(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Puts the route into each link that is marked."""
     for raw in list(doctree.findall(nodes.raw)):
         if found := MARK.fullmatch(raw.astext()):
-            raw.parent[raw.parent.index(raw) - 1]["refuri"] += f"?route={found[1]}"
+            link: Any = raw.parent[raw.parent.index(raw) - 1]
+            link["refuri"] += f"?route={found[1]}"
             raw.parent.remove(raw)
 
 

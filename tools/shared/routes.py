@@ -10,6 +10,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from docutils.nodes import make_id
 
@@ -68,16 +69,16 @@ def _exists(page: str) -> bool:
     return not page.startswith("book/") or (ROOT / f"{page}.md").exists()
 
 
-def _stop(*, chapter: str = "", sections: tuple[str, ...] = (), more: int = 0, **own: object) -> Stop:
+def _stop(*, chapter: str = "", sections: tuple[str, ...] = (), more: int = 0, **own: Any) -> Stop:
     """Returns a stop, from its entry in the table."""
     if not chapter:
         return Stop(**own)
     one = contents.chapter(chapter)
-    minutes = one.minutes
+    minutes = one.minutes or 0
     if sections:
         sizes = _sizes((ROOT / "book" / "chapters" / f"{one.name}.md").read_text(encoding="utf-8"))
         read = sum(sizes[heading] for heading in sections)
-        minutes = max(5, 5 * round(one.minutes * read / sum(sizes.values()) / 5)) + more
+        minutes = max(5, 5 * round(minutes * read / sum(sizes.values()) / 5)) + more
     return Stop(
         f"notebooks/{one.name}", one.heading, minutes, tuple((name, make_id(name)) for name in sections)
     )
