@@ -170,12 +170,22 @@
     addEventListener("afterprint", back, { once: true });
   }
 
+  /** On a page that was opened with ?route=NAME, routes.js leads along that route; no other page needs it. */
+  const here = document.currentScript.src;
+  function followRoute() {
+    if (!new URLSearchParams(location.search).has("route")) return;
+    for (const file of ["route-table.js", "routes.js"]) {
+      document.head.append(Object.assign(document.createElement("script"), { src: new URL(file, here), async: false }));
+    }
+  }
+
   const fit = () => {
     giveRoom();
     reachable();
   };
   const ready = () => {
     repair();
+    followRoute();
     each("[data-bs-toggle=dropdown]", menu);
     for (const type of ["pointerover", "focusin", "click"]) document.addEventListener(type, define);
     document.addEventListener("focusin", ({ target }) => target.matches(".bd-search input") && bring("search.js"));

@@ -1,6 +1,8 @@
 """Tests the page that shows what a reader has done, on a site of this page alone."""
 
 import json
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -43,7 +45,7 @@ def visit(address, browser):
             "kept => { for (const [key, text] of Object.entries(kept)) localStorage[key] = text }", kept or {}
         )
         page.reload()
-        page.locator(".practice-progress caption").first.wait_for()
+        page.locator(".progress-sums").wait_for()
         return page
 
     yield visit
@@ -102,6 +104,40 @@ def test_it_shows_what_was_answered_while_reading(visit):
     chapter = page.locator(".practice-table", has_text="Chapter 03, Attention")
     links = [link.get_attribute("href") for link in chapter.locator("a").all()]
     assert links == ["../notebooks/exercises/03-practice.html", "../notebooks/03-attention.html"]
+
+
+def test_bars_show_how_much_is_done_and_how_sure_it_is(visit):
+    asked = tomllib.loads((contents.folder("03") / "quiz.toml").read_text("utf-8"))["question"]
+    right = [[i for i, one in enumerate(each["option"]) if one.get("correct")] for each in asked]
+    answers = [
+        [right[0]],
+        [[], right[1]],
+        [[]],
+        *([] for _ in right[3:]),
+    ]  # one at the first try, one at the second
+    marks = {
+        "attention.scores": {"done": True},
+        "attention.softmax": {"done": True, "revealed": True},
+        "attention.mask": {"tried": True},
+    }
+    kept = {
+        "glassformer.file: progress.json": json.dumps({"version": 1, "exercises": marks}),
+        f"glassformer.quiz: {asked[0]['text']}": json.dumps({"asked": [], "answers": answers}),
+        f"glassformer.predict: 03/{names('03')[0]}": "{}",
+    }
+    page = visit(kept)
+    cells = page.locator(".progress-chapters tr", has_text="03 · ").locator("td")
+    many = len(commands.of_chapter("03"))
+    quiz, exercises = f"2 of {len(right)}1 at the first try", f"2 of {many}1 without the answer"
+    expect(cells).to_have_text([f"1 of {len(names('03'))}", quiz, exercises])
+    part = cells.nth(1).locator(".bar").evaluate("bar => bar.style.cssText")
+    shares = [float(share) for share in re.findall(r"([\d.]+)%", part)]
+    assert shares == [pytest.approx(100 / len(right)), pytest.approx(200 / len(right))]
+    ideas = page.locator(".progress-next li").all_text_contents()
+    left = len(names("03")) - 1
+    assert ideas[0].startswith(f"Read on in {contents.chapter('03').heading}, where {left} predictions wait")
+    assert f"where {len(right) - 2} questions wait" in ideas[1]
+    assert ideas[2].startswith("Try the exercise ")
 
 
 def choose(page, content):
@@ -191,6 +227,8 @@ def test_with_nothing_done_there_is_nothing_to_download(visit):
 def test_it_is_accessible_and_fits_a_phone(visit):
     page = visit({"glassformer.file: progress.json": RECORD}, viewport={"width": 360, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    for fold in page.locator("details > summary").all():
+        fold.press("Enter")
     wide = "all => all.filter((one) => one.scrollWidth > one.clientWidth).length"
     assert page.locator(".practice-table").evaluate_all(wide) == 0  # the state is in view
     assert axe_violations(page) == []

@@ -24,6 +24,10 @@ SCRIPTS = ("kept.js", "panel.js", "progress.js")
 
 PLACE = """\
 <div class="practice-progress">
+<p>JupyterLab keeps a record of its own, in the file <code>progress.json</code>. You find it in
+<code>~/.local/share/glassformer</code> on Linux, in <code>~/Library/Application Support/glassformer</code> on a Mac,
+and in <code>%LOCALAPPDATA%\\glassformer</code> on Windows. Open that file here to add what you did there. The other
+way round, download this browser’s record and put it in that folder.</p>
 <div class="practice-buttons">
 <button type="button" data-do="open">Open a progress.json</button>
 <button type="button" data-do="download">Download progress.json</button>
@@ -35,11 +39,12 @@ PLACE = """\
 
 
 def chapters() -> list[dict[str, Any]]:
-    """Returns every chapter with its exercises, the names of its predictions and the first question of its quiz."""
+    """Returns every chapter with its exercises, the names of its predictions and its quiz."""
     return [
         {
             "number": page.number,
             "title": page.title,
+            "minutes": page.minutes,
             "page": f"../notebooks/{page.name}.ipynb",
             "practice": f"../notebooks/{page.practice_name}.ipynb",
             "exercises": [
@@ -47,7 +52,7 @@ def chapters() -> list[dict[str, Any]]:
                 for one in of_chapter(page.number).values()
             ],
             "predictions": names(page.number),
-            "quiz": _first_question(page.number),
+            "quiz": _quiz(page.number),
         }
         for page in contents.chapters()
         if page.written
@@ -59,10 +64,17 @@ def stages() -> list[str]:
     return [f"capstone.{stage}" for stage in STAGES]
 
 
-def _first_question(number: str) -> str | None:
-    """Returns the question under which a browser keeps the answers to a chapter's quiz; None if it has no quiz."""
+def _quiz(number: str) -> dict[str, Any] | None:
+    """Returns what is right in a chapter's quiz, and the question under which a browser keeps the answers.
+
+    A chapter without a quiz has None.
+    """
     file = contents.folder(number) / "quiz.toml"
-    return tomllib.loads(file.read_text(encoding="utf-8"))["question"][0]["text"] if file.is_file() else None
+    if not file.is_file():
+        return None
+    questions = tomllib.loads(file.read_text(encoding="utf-8"))["question"]
+    right = [[i for i, one in enumerate(each["option"]) if one.get("correct")] for each in questions]
+    return {"first": questions[0]["text"], "right": right}
 
 
 def add_place(app: Sphinx, doctree: nodes.document) -> None:

@@ -13,7 +13,10 @@ For the writers of texts, these are more than words:
     On the first page, rows of a table with four columns (chapter, question, reading time, and the time that its
     practice takes, which is the link to it), grouped by part. The text has the table's head, ``| Chapter | What it
     answers | Reading | Practice |`` and ``| --- | --- | --- | --- |``, on the two lines above it. On a phone, the site
-    sets each row as a block of its own. In ``_toc.yml``, ``{{ parts }}`` lists the parts for the sidebar.
+    sets each row as a block of its own; the last row has the totals. In ``_toc.yml``, ``{{ parts }}`` lists the parts
+    for the sidebar.
+``{{ routes }}``
+    On the first page, the ways through the book (book/routes.toml), as a list.
 ``{{ map }}``
     In any chapter, all chapters as links, each with its question, in a list for each part. A paragraph of its own.
 ``{{ where to run }}``
@@ -47,10 +50,12 @@ from glassformer.contents import Chapter, Part
 from glassformer.exercises.catalogue import of_chapter
 from glassformer.exercises.exercise import Prose
 from tools.shared import where_to_run
+from tools.shared.routes import routes
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ROOT / "book" / "chapters"
 PLACEHOLDER = re.compile(r"\{\{ +(.+?) +\}\}")
+OPEN_END = "Your own GPT, at the end, takes as long as you like and is not counted."
 AFTER_ANOTHER = re.compile(r"\banother\s+\Z")
 WORDS = [
     "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
@@ -182,7 +187,34 @@ def _rows() -> str:
             practice = f"[{time}]({one.practice_name}.ipynb)" if practice_of(one) else ""
             link = f"[{one.heading}]({one.name}.ipynb)"
             rows.append(f"| {link} | {one.question} | {one.minutes} min | {practice} |")
-    return "\n".join(rows)
+    reading = in_figures(sum(one.minutes or 0 for one in written()))
+    practice = in_figures(sum(_practice_minutes(one) for one in written() if practice_of(one)))
+    return "\n".join([*rows, f"| **All chapters** | {OPEN_END} | {reading} | {practice} |"])
+
+
+def _routes() -> str:
+    """Returns the ways through the book: what each answers, how long it takes, and its pages.
+
+    The comments, which nobody sees, tell tools/extensions/routes.py which links begin a route.
+    """
+    text = ""
+    for one in routes():
+        links = [
+            f"[{stop.title}]({_from_index(stop.page)})<!-- route {one.name} --> ({stop.minutes} min)"
+            for stop in one.stops
+        ]
+        first = next(stop for stop in one.stops if stop.page != "notebooks/index")
+        link = f"[{one.title}]({_from_index(first.page)})<!-- route {one.name} -->"
+        text += f"- **{link}** · {in_figures(one.minutes)}\n\n"
+        text += f"  *{one.question}* {one.text}\n\n"
+        if 1 < len(links) < len(written()):
+            text += f"  The path: {' → '.join(links)}.\n\n"
+    return text.strip()
+
+
+def _from_index(page: str) -> str:
+    """Returns the link from the first page to another."""
+    return f"{page.removeprefix('notebooks/')}.ipynb" if page.startswith("notebooks/") else f"../{page}.md"
 
 
 def _map(here: Chapter) -> str:
@@ -221,7 +253,7 @@ ANYWHERE: dict[str, Callable[[], str]] = {
 def _known_to(path: Path) -> dict[str, Callable[[], str]]:
     """Returns what a text can name: on the first page the chapters, and in a chapter's texts the facts about it."""
     if path.stem == "index":
-        return {"chapters": _rows} | ANYWHERE
+        return {"chapters": _rows, "routes": _routes} | ANYWHERE
     names = {one: (f"/{one.name}.md", f"/{one.practice_name}.md") for one in contents.chapters()}
     chapter = next((one for one, own in names.items() if path.as_posix().endswith(own)), None)
     if chapter is None:

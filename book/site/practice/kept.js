@@ -6,6 +6,8 @@
  *   damaged: progress.json   a record of progress that could not be read, and was put aside
  *   file: NAME    a file of the reader, as JupyterLab keeps it: my_transformer.py, its earlier versions, progress.json; or one
  *                 that the reader's code has written, with any name
+ *   route: NAME   how far the reader has come on a route through the book: the place of its page, counted from 0 (routes.js)
+ *   begin         the answers on the page that says where to begin (where-to-begin.js), which count for nothing else
  *
  * If the browser keeps nothing, because the reader forbids it or it is full, the page remembers until it is closed.
  */
