@@ -171,7 +171,6 @@
   }
 
   /** On a page that was opened with ?route=NAME, routes.js leads along that route; no other page needs it. */
-  const here = document.currentScript.src;
   function followRoute() {
     if (!new URLSearchParams(location.search).has("route")) return;
     for (const file of ["route-table.js", "routes.js"]) {
