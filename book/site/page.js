@@ -173,9 +173,7 @@
   /** On a page that was opened with ?route=NAME, routes.js leads along that route; no other page needs it. */
   function followRoute() {
     if (!new URLSearchParams(location.search).has("route")) return;
-    for (const file of ["route-table.js", "routes.js"]) {
-      document.head.append(Object.assign(document.createElement("script"), { src: new URL(file, here), async: false }));
-    }
+    bring("route-table.js").then(() => bring("routes.js"));
   }
 
   const fit = () => {
