@@ -242,6 +242,8 @@ def read(file: Mapping[str, Any]) -> Anatomy:
         aliases.get(key, key) if aliases.get(key) not in given else key: value for key, value in given.items()
     }
     n_layers = Scope(family, given)("n_layers")
+    if n_layers is None:
+        raise ValueError("the number of layers is missing")
     checks.whole("the number of layers", n_layers)
     if n_layers > MOST_LAYERS:
         raise ValueError(f"the number of layers={n_layers} must be at most {MOST_LAYERS:,}")

@@ -107,9 +107,8 @@ function evaluate(tree, look) {
 
 // The lines of each family with those of what it is like.
 export function resolved(families) {
-  const found = {};
-  for (const [name, { like, ...lines }] of Object.entries(families)) found[name] = { ...found[like], ...lines };
-  return found;
+  const whole = ({ like, ...lines }) => (like ? { ...whole(families[like]), ...lines } : lines);
+  return Object.fromEntries(Object.entries(families).map(([name, lines]) => [name, whole(lines)]));
 }
 
 // --- reading --------------------------------------------------------------------------------------------------------
@@ -173,6 +172,7 @@ function read(file, tables) {
   const usual = (key) => (Object.hasOwn(aliases, key) && !Object.hasOwn(given, aliases[key]) ? aliases[key] : key);
   given = Object.fromEntries(Object.entries(given).map(([key, value]) => [usual(key), value]));
   const nLayers = scopeOf(tables, family, given, {}).look("n_layers");
+  if (nLayers === null) throw new Unread("the number of layers is missing");
   whole("the number of layers", nLayers);
   if (nLayers > MOST_LAYERS) throw new Unread(`the number of layers=${nLayers} must be at most ${MOST_LAYERS.toLocaleString("en")}`);
   const found = new Map();

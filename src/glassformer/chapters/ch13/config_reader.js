@@ -91,10 +91,10 @@ function render({ model, el }) {
   const [ours, shelf, chapters] = ["_ours", "_shelf", "_chapters"].map((name) => model.get(name));
   const anatomy = { families: resolved({ ...model.get("_families"), ...model.get("_more_families") }), parts: model.get("_parts"), classes: model.get("_classes"), words: { ...model.get("_words"), keys: { ...model.get("_keys"), ...model.get("_more_keys") } } };
   const tables = { ours, anatomy, longest: model.get("_longest") };
-  const texts = new Map(shelf.map((one) => [one.name, JSON.stringify(one.config, null, 2)]));
+  const texts = new Map(shelf.map(({ name, config }) => [name, JSON.stringify(JSON.parse(config), null, 2)]));
   const entryOf = (text) => {
     const { given } = text.length > tables.longest ? {} : parsed(text);
-    return given && shelf.find(({ config }) => JSON.stringify(config) === JSON.stringify(given));
+    return given && shelf.find(({ name }) => texts.get(name) === JSON.stringify(given, null, 2));
   };
   const drafts = { text: model.get("text"), other: model.get("other") };
   const take = (trait, text) => {

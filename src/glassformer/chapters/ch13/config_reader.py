@@ -94,6 +94,14 @@ def _key(value: Any) -> Any:
     return value._replace(words=words)
 
 
+def shelf() -> list[dict[str, Any]]:
+    """Returns the shelf with each file as text: a stored notebook sorts the keys of objects."""
+    return [
+        one | {"config": json.dumps(one["config"], separators=(",", ":"), ensure_ascii=False)}
+        for one in anatomy.shelf()
+    ]
+
+
 def half(table: Mapping[str, Any], which: int) -> dict[str, Any]:
     """Returns the first half (0) or the second (1) of a table that would be too heavy for one trait."""
     rows = list(table.items())
@@ -131,7 +139,7 @@ class ConfigReader(View, module="config_reader"):
     )
     _keys = Made(lambda _: half(anatomy.words()["keys"], 0)).tag(sync=True)
     _more_keys = Made(lambda _: half(anatomy.words()["keys"], 1)).tag(sync=True)
-    _shelf = Made(lambda _: anatomy.shelf()).tag(sync=True)
+    _shelf = Made(lambda _: shelf()).tag(sync=True)
     _lengths = Made(lambda view: sorted({*LENGTHS, view.positions})).tag(sync=True)
     _longest = Int(LONGEST).tag(sync=True)
     _chapters = Chapters().tag(sync=True)
