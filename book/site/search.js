@@ -7,7 +7,7 @@
   "use strict";
   const ASKING =
     /^(?:about|am|an|any|can|could|do|does|did|explain|for|get|give|happen|happens|has|have|how|i|in|is|it|me|mean|means|my|need|of|on|please|should|so|tell|than|the|there|thing|to|use|used|want|was|we|what|what's|when|where|which|who|why|will|with|work|working|works|would|you|your)$/i;
-  const NOTHING = "The book has none of these words. Try fewer of them, or others for the same thing.";
+  const NOTHING = "No place of the book has all of these words. Try fewer of them, or others for the same thing.";
   const [PAGE, TERM, SECTION, OBJECT] = [300, 200, 100, -10]; // what having a name is worth; a term comes before an object of the package
   const [MOST, EXCERPT] = [100, 180]; // places, characters
 

@@ -254,7 +254,7 @@ SEARCHES = [
     ("msak", "mask", "The book does not have every word of “msak”."),  # two letters in the wrong order
     ("how does it work", "", "Places found"),  # only such words: then they are looked for
 ]
-NOWHERE = "The book has none of these words."
+NOWHERE = "No place of the book has all of these words."
 
 
 def test_search_finds_a_word_from_disk(visit):
