@@ -107,8 +107,8 @@ function evaluate(tree, look) {
 
 // The lines of each family with those of what it is like.
 export function resolved(families) {
-  const whole = ({ like, ...lines }) => (like ? { ...whole(families[like]), ...lines } : lines);
-  return Object.fromEntries(Object.entries(families).map(([name, lines]) => [name, whole(lines)]));
+  const inherited = ({ like, ...lines }) => (like ? { ...inherited(families[like]), ...lines } : lines);
+  return Object.fromEntries(Object.entries(families).map(([name, lines]) => [name, inherited(lines)]));
 }
 
 // --- reading --------------------------------------------------------------------------------------------------------
