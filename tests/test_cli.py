@@ -439,6 +439,8 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     monkeypatch.setattr("glassformer.text.corpus", lambda: few)
     (tmp_path / "mine.txt").write_text("to be, or not to be:\n" * 60, encoding="utf-8")
     (tmp_path / "mine.tsv").write_text("to be\tor not\n" * 60, encoding="utf-8")
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / "ada.py").write_text("", encoding="utf-8")
     (tmp_path / "letters").mkdir()
     for name in "ab":
         (tmp_path / "letters" / f"{name}.txt").write_text("to be, or not to be:\n" * 60, encoding="utf-8")
@@ -453,6 +455,7 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     for command in found:
         [name, *arguments] = shlex.split(command, comments=True)
         folder = next((word for word in arguments if word.startswith("runs/")), "runs/first")
+        folder = "class" if name == "class" else folder
         arguments = [folder if word == "FOLDER" else word for word in arguments]
         if "--resume" in arguments:  # the run that an earlier command has begun
             arguments += ["--steps", 2]

@@ -12,30 +12,12 @@
     (coming[file] ??= new Promise((onload, onerror) => {
       document.head.append(Object.assign(document.createElement("script"), { src: new URL(file, here), onload, onerror }));
     }));
-  /** Finds these words, each as a whole word, or "cach*" as the beginning of one. */
-  const wholeWords = (words) =>
-    new RegExp(`(?<![\\p{L}\\d_])(?:${words.join("|").replaceAll("*", "[\\p{L}\\d_]*")})(?![\\p{L}\\d_])`, "giu");
-  window.glassformer = { bring, wholeWords };
+  window.glassformer = { bring };
 
-  // The address of a page that was found has the words. It marks them until Escape, or until the reader goes on. Sphinx, which calls
-  // these two functions, would mark parts of words as well, and on whichever page is opened next.
+  // The address of a page that was found has the words, and marks.js marks them. Sphinx, which calls these two functions, would mark
+  // parts of words as well, and on whichever page is opened next.
   SphinxHighlight.hideSearchWords = () => globalThis.CSS?.highlights?.delete("found");
-  SphinxHighlight.highlightSearchWords = () => {
-    const address = new URL(location);
-    const words = address.searchParams.get("highlight")?.match(/[\p{L}\d_]+\*?/gu);
-    if (!words || !globalThis.CSS?.highlights) return;
-    address.searchParams.delete("highlight");
-    history.replaceState(null, "", address); // so that a reload marks nothing
-    const found = new Highlight();
-    const texts = document.createTreeWalker(document.querySelector("article"), NodeFilter.SHOW_TEXT);
-    for (let node = texts.nextNode(); node; node = texts.nextNode()) {
-      for (const { index, 0: word } of node.data.matchAll(wholeWords(words))) {
-        found.add(new StaticRange({ startContainer: node, startOffset: index, endContainer: node, endOffset: index + word.length }));
-      }
-    }
-    CSS.highlights.set("found", found);
-    for (const goingOn of ["hashchange", "pagehide"]) addEventListener(goingOn, SphinxHighlight.hideSearchWords);
-  };
+  SphinxHighlight.highlightSearchWords = () => /[?&]highlight=/.test(location.search) && bring("marks.js").then(() => glassformer.mark());
 
   /** At a term of the glossary, its definition is shown (definitions.js). A first tap shows it; without it, the link is followed. */
   function define(event) {
@@ -185,7 +167,7 @@
     followRoute();
     each("[data-bs-toggle=dropdown]", menu);
     for (const type of ["pointerover", "focusin", "click"]) document.addEventListener(type, define);
-    document.addEventListener("focusin", ({ target }) => target.matches(".bd-search input") && bring("search.js"));
+    document.addEventListener("focusin", ({ target }) => target.matches(".bd-search input") && bring("marks.js").then(() => bring("search.js")));
     if (/[?&]q=/.test(location.search)) document.querySelector("main .bd-search input")?.focus();
     outline();
     fit();

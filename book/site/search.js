@@ -136,7 +136,8 @@
     let typed = (field.value ||= new URLSearchParams(location.search).get("q") ?? "");
     field.addEventListener("input", () => (typed = field.value));
     if (ofPage) history.replaceState(null, "", location.pathname); // Sphinx would search as well
-    await Promise.all(["language_data.js", "searchtools.js", "texts/glossary.js"].map(bring));
+    const glossary = bring("texts/glossary.js").catch(() => {}); // a site may have none
+    await Promise.all(["language_data.js", "searchtools.js"].map(bring).concat(glossary));
     field.value = typed; // Sphinx has emptied it
     Search.texts = {};
     await bring("../searchindex.js");
@@ -145,7 +146,7 @@
     stemmer = new Stemmer();
     // Sphinx looks words up in these objects, and every object has a "constructor" and a "__proto__". It looks for no parts of words.
     for (const table of [index.terms, index.titleterms]) Object.setPrototypeOf(table, { __proto__: null, hasOwnProperty: () => true });
-    aliases = Object.fromEntries(Object.entries(GLOSSARY.aliases).map(([alias, entry]) => [key(alias), entry]));
+    aliases = Object.fromEntries(Object.entries(typeof GLOSSARY === "undefined" ? {} : GLOSSARY.aliases).map(([alias, entry]) => [key(alias), entry]));
     field.addEventListener("input", search);
     search();
   }

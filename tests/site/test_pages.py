@@ -463,14 +463,14 @@ def test_a_page_shows_the_headings_lists_tables_and_footnotes_of_its_text(site, 
 
 
 def test_a_formula_begins_at_the_left_and_scrolls_where_it_is_too_wide(visit):
-    for width in (1280, 390):
+    for width, least in ((1280, 20), (390, 0)):  # on a phone, formulas need the width
         page = visit("notebooks/09-loss-and-the-way-back.html", width=width).page
         lefts = page.evaluate(
             """() => [...document.querySelectorAll("div.math")].filter((box) => box.checkVisibility()).map((box) =>
                 box.firstChild.getBoundingClientRect().left - box.getBoundingClientRect().left)"""
         )
         assert len(lefts) > 3
-        assert all(20 < left < 50 for left in lefts)
+        assert all(least <= left < 50 for left in lefts)
 
 
 def test_no_heading_leaves_out_a_level(documents):

@@ -61,7 +61,7 @@ def test_links_of_the_first_page_begin_routes(site):
     assert [link["href"].partition("?")[2] for link in begun] == [f"route={name}" for name in ROUTES]
     path = [link["href"] for link in items[0].select("p:nth-of-type(3) a")]
     addresses = [f"{Path(stop.page).name}.html?route=evening" for stop in EVENING[1:]]
-    assert [Path(address).name for address in path] == ["?route=evening", *addresses]
+    assert [Path(address).name for address in path] == ["index.html?route=evening", *addresses]
     assert "All chapters" in page.select_one("#what-is-in-it").get_text()
 
 

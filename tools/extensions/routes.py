@@ -34,7 +34,7 @@ def begin(app: Sphinx, doctree: nodes.document, page: str) -> None:
     for raw in list(doctree.findall(nodes.raw)):
         if found := MARK.fullmatch(raw.astext()):
             link: Any = raw.parent[raw.parent.index(raw) - 1]
-            link["refuri"] += f"?route={found[1]}"
+            link["refuri"] = f"{link['refuri'] or f'{Path(page).name}.html'}?route={found[1]}"
             raw.parent.remove(raw)
 
 
