@@ -171,10 +171,11 @@ def test_nothing_is_wider_than_a_phone_and_everyone_can_use_it(examined):
 # Kilobytes and requests. Most requests are for the small modules of views, which the browser keeps for the next page.
 # A practice has an editor.
 BUDGETS = {
-    "notebooks/index.html": (180, 56),
+    "notebooks/index.html": (182, 56),
     "notebooks/04-putting-order-in.html": (210, 54),
     "notebooks/09-loss-and-the-way-back.html": (260, 74),
-    "notebooks/10-training.html": (268, 70),
+    "notebooks/10-training.html": (270, 70),
+    "notebooks/13-real-models.html": (266, 64),  # with the tables of 141 families, and 32 files
 }
 OTHERS, WITH_AN_EDITOR = (260, 64), (550, 40)
 
