@@ -339,8 +339,7 @@ def mount(page):
         if isinstance(widget, FileView):
             VIEWS[getattr(widget, "_digest", None)] = widget
         modules = {f"anywidget:{module.model_id}": module.get_state() for module in widget._modules}
-        stored = json.dumps([state, modules], sort_keys=True)  # as a notebook stores it
-        return Mounted(page, widget, page.evaluate(MOUNT, stored))
+        return Mounted(page, widget, page.evaluate(MOUNT, json.dumps([state, modules])))
 
     return mount
 

@@ -275,7 +275,8 @@ def test_search_understands_questions_and_slips_and_says_if_there_is_nothing(vis
     for word in ("zebrafish", "__proto__", "constructor zebrafish"):
         arrived.page.goto(f"{arrived.home}search.html?q={word}")
         expect(results).to_contain_text(NOWHERE)
-    assert arrived.complaints == []
+    # The text of an excerpt may still be on its way when the page is left.
+    assert [said for said in arrived.complaints if "/_static/texts/" not in said] == []
 
 
 @pytest.mark.parametrize("door", ["http", "file"])

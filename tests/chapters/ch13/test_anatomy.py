@@ -1,6 +1,6 @@
 """Tests that the page says of a file what Python says, by the same tables."""
 
-from glassformer.anatomy import report, tables, words
+from glassformer.anatomy import families, report, tables, words
 from tests.anatomy.small import small
 from tools.assets.config_classes import classes
 
@@ -20,3 +20,7 @@ def test_the_page_says_of_every_family_what_python_says(call):
     found = call.each("anatomy", "report", [[given, of_family(name), 21] for name, given in files.items()])
     for given, page in zip(files.values(), found, strict=True):
         assert page == report(given, 21)
+
+
+def test_a_family_finds_what_it_is_like_in_any_order_because_a_notebook_sorts_tables(call):
+    assert call("anatomy", "resolved", dict(sorted(families().items()))) == tables()["families"]
