@@ -21,7 +21,7 @@ WANTED = """
     state-space model, superposition, unembedding, Unigram tokenizer, warm-up, WordPiece, WSD, YaRN,
     z-loss
 """.replace("\n", " ").split(",")
-MOST_SENTENCES, MOST_WORDS = 3, 60
+MOST_SENTENCES, MOST_WORDS = 5, 100
 REMARK = re.compile(r"\*You may know this as|\*See\* |\*Chapters? |\(\[[^\]]+ \d{4}\]")
 
 
