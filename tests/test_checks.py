@@ -89,6 +89,8 @@ WRONG_VALUES = {
     "bucket (n_buckets=32, bidirectional=True)",
     "rope_scaling('llama3', 9.0, 5.0, 5.0, prefix='rope_')": "rope_slow=5.0 must be below rope_fast=5.0: "
     "slow pairs are stretched, and fast ones are not",
+    "rotated_share('share', 0.3, 8)": "share=0.3 of d_head=8 is 2.4 features: it must be an even number, "
+    "at most d_head",
     "rope_scaling('yarn', 1.0, 1.0, 5.0)": 'base=1.0 must exceed 1 with scaling="yarn": later pairs have to be slower',
     "fits_cache((1, 2, 3, 5), (1, 2, 9, 4), 0, 9)": "the keys have shape (1, 2, 3, 5), "
     "but the cache takes (B, G, T, K) = (1, 2, T, 4)",

@@ -14,7 +14,14 @@ from layers.grid import GRID
 
 from glassformer import config as choices
 from glassformer.config import ModelConfig
-from glassformer.layers import Residual, Rotation, SoftCap
+from glassformer.layers import (
+    KeyValueSharing,
+    OutputGate,
+    Residual,
+    Rotation,
+    Sinks,
+    SoftCap,
+)
 from glassformer.parameters import LETTERS, Part, evaluate, spell
 
 TINY = {"vocab_size": 11, "context_length": 6, "d_model": 8, "n_layers": 2, "n_heads": 2}
@@ -139,8 +146,11 @@ def test_replace_holds_the_result_to_the_rules():
 
 WHOLE = ("vocab_size", "context_length", "d_model", "n_layers", "n_heads", "n_kv_heads", "d_head", "d_ff")
 POSITIVE = ("rope_base", "rope_interpolation", "norm_eps", "attention_scale", "embedding_scale", "head_scale")
-POSITIVE += ("rope_slow", "rope_fast", "rope_attention_factor")
+POSITIVE += ("rope_slow", "rope_fast", "rope_attention_factor", "rope_share")
 FLAGS = ("qk_norm", "feedforward_bias", "embedding_norm", "head_bias", "head_transform", "pooler")
+FLAGS += ("rope_proportional", "rope_truncate")
+
+LENDS, BORROWS = KeyValueSharing(), KeyValueSharing(borrows="far")
 
 WRONG_VALUES = [
     *[({name: 0}, f"{name}=0 must") for name in WHOLE],
@@ -222,6 +232,65 @@ WRONG_VALUES = [
         {"positions": "alibi", "kinds": {"near": {"n_heads": 4, "d_head": 2}}},
         "kinds['near']: n_heads=4 differs from the model's 2, but with positions='alibi' all layers share one bias",
     ),
+    (
+        {"positions": "rope", "d_head": 4, "rope_share": 0.25},
+        "rope_share=0.25 of d_head=4 is 1 features: it must be an even number, at most d_head",
+    ),
+    (
+        {"positions": "rope", "d_head": 4, "rope_share": 1.5},
+        "rope_share=1.5 of d_head=4 is 6 features: it must be an even number, at most d_head",
+    ),
+    (
+        {"kinds": {"near": {"sinks": Sinks(), "scores": SoftCap(2.0)}}},
+        "sinks beside changed scores are not built: no published model has both",
+    ),
+    (
+        {"kinds": {"near": {"gate": OutputGate()}}, "family": "encoder-decoder"},
+        "kinds['near'] has gate, which a model of two stacks cannot have",
+    ),
+    *[
+        (
+            {"kinds": {"far": {"sharing": far}, "near": {"sharing": near, **own}}, "order": order},
+            f"{begins}",
+        )
+        for far, near, own, order, begins in (
+            (
+                LENDS,
+                KeyValueSharing(borrows="near"),
+                {},
+                "far near",
+                "kinds['near'] borrows from 'near', which is no",
+            ),
+            (
+                LENDS,
+                KeyValueSharing(borrows="x"),
+                {},
+                "far near",
+                "kinds['near'] borrows from 'x', which is no kind",
+            ),
+            (
+                None,
+                BORROWS,
+                {},
+                "far near",
+                "kinds['near'] borrows from 'far', which is no kind with keys of its own",
+            ),
+            (
+                LENDS,
+                BORROWS,
+                {"d_head": 3},
+                "far near",
+                "kinds['near'] has d_head=3, but borrows from 'far' with d",
+            ),
+            (
+                LENDS,
+                BORROWS,
+                {},
+                "near far",
+                "order='near far' has 'near' before 'far', from which it borrows",
+            ),
+        )
+    ],
 ]
 WRONG_KINDS = [
     ({"kinds": {}}, "kinds={} must have at least one kind of layer by its name"),
@@ -332,11 +401,11 @@ def test_what_is_no_config_is_refused(text, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (TINY | {"zzz": 1}, "; it has 42 others"),
+        (TINY | {"zzz": 1}, "; it has 45 others"),
         ({"emb_dim": 8, **json.loads(without("d_model"))}, ", and needs d_model"),
     ],
 )
-def test_an_unknown_field_that_resembles_none_is_not_answered_by_a_list_of_42(given, message):
+def test_an_unknown_field_that_resembles_none_is_not_answered_by_a_list_of_45(given, message):
     with pytest.raises(ValueError, match=rf"^ModelConfig has no field '\w+'{message}$"):
         ModelConfig.from_json(json.dumps(given))
 

@@ -7,13 +7,14 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Generic, Optional, TypeVar
 
 from glassformer import _checks as checks
 from glassformer.layers import (
     GATED,
     NORM_PLACEMENTS,
+    OF_ATTENTION,
     PLACES,
     Attention,
     FeedForward,
@@ -61,7 +62,7 @@ OF_ONE_FAMILY = (
 )
 """Fields that only one family may have, and why."""
 
-LATER = ("logit_cap", "kinds", "order")
+LATER = ("rope_share", "rope_proportional", "rope_truncate", "logit_cap", "kinds", "order")
 """Fields that files of earlier versions do not have; a file has them only if they are set."""
 
 OF_A_LAYER = (
@@ -83,6 +84,7 @@ OF_A_LAYER = (
         "rope_attention_factor",
         "norm_placement",
     ),
+    *("rope_share", "rope_proportional", "rope_truncate"),
     *("attention_bias", "attention_scale", "sliding_window", "qk_norm", "feedforward", "feedforward_bias"),
 )
 """Fields that can differ from layer to layer."""
@@ -132,6 +134,9 @@ class ModelConfig:
         rope_fast: Pairs with more rotations are left alone. None: 4 for "llama3", otherwise 32.
         rope_attention_factor: A factor on rotated queries and keys.
             None: 0.1 · ln(`rope_interpolation`) + 1 for "yarn", otherwise 1.
+        rope_share: The share of each head's features that rotates, the first ones; the others stay as they are.
+        rope_proportional: True: the pairs lie as in the whole head, and it is the slower ones that stay.
+        rope_truncate: Whether the ramp of "yarn" begins and ends at a whole pair.
         t5_n_buckets: The number of buckets that relative positions fall into; each has one bias per head.
         t5_max_distance: From this distance on, all share the last bucket.
         norm: "layernorm" divides by √(σ² + ε), "layernorm_sigma" by σ + ε, "rmsnorm" by the root mean square.
@@ -188,6 +193,9 @@ class ModelConfig:
     rope_slow: float = 1.0
     rope_fast: Derived[float] = FROM_OTHERS
     rope_attention_factor: Derived[float] = FROM_OTHERS
+    rope_share: float = 1.0
+    rope_proportional: bool = False
+    rope_truncate: bool = True
     t5_n_buckets: int = 32
     t5_max_distance: int = 128
 
@@ -284,6 +292,7 @@ class ModelConfig:
             checks.even("d_model", self.d_model)
         if self.positions == "rope":
             checks.even("d_head", self.d_head)
+            checks.rotated_share("rope_share", self.rope_share, self.d_head)
         if self.positions == "t5":
             if self.family != "decoder":  # an encoder looks in both directions
                 checks.t5_buckets(True, self.t5_n_buckets, self.t5_max_distance, prefix="t5_")
@@ -337,6 +346,31 @@ class ModelConfig:
             raise ValueError(f"order is missing: in which order do {', '.join(self.kinds)} come?")
         order = next(iter(self.kinds)) if self.order is None else self.order
         self._set("_order", Order(order, self.kinds))
+        self._check_borrowing()
+
+    def _check_borrowing(self) -> None:
+        """Checks that whoever borrows keys and values comes after a lender whose keys and values suit it."""
+        for name, layer in self._layers.items():
+            sharing = layer.attention.sharing
+            if sharing is None or sharing.borrows is None:
+                continue
+            lender = self._layers.get(sharing.borrows)
+            if lender is None or (lender.attention.sharing or sharing).borrows is not None:
+                raise ValueError(
+                    f"kinds[{name!r}] borrows from {sharing.borrows!r}, which is no kind with keys of its own that "
+                    "are shared: it needs sharing=KeyValueSharing()"
+                )
+            for size in ("n_kv_heads", "d_head", "window"):
+                theirs, ours = getattr(lender.attention, size), getattr(layer.attention, size)
+                if theirs != ours:
+                    raise ValueError(
+                        f"kinds[{name!r}] has {size}={ours}, but borrows from {sharing.borrows!r} with {size}={theirs}"
+                    )
+            kinds = [self.kind(i) for i in range(self._order.length)]
+            if kinds.index(name) < kinds.index(sharing.borrows):
+                raise ValueError(
+                    f"order={self.order!r} has {name!r} before {sharing.borrows!r}, from which it borrows"
+                )
 
     def _kind(self, name: str, kind: Mapping[str, Any]) -> tuple[Layer, dict[str, Any]]:
         """Returns the description of a kind of layer, and what it has of its own, with derived fields as numbers."""
@@ -355,6 +389,9 @@ class ModelConfig:
                 can = " or ".join(one.__name__ for one in PLACES[key])
                 raise TypeError(f"kinds[{name!r}]: {key}={part!r} must be a {can}")
         own = {key: value for key, value in kind.items() if key not in PLACES}
+        inner = [key for key in OF_ATTENTION if parts.get(key) is not None]
+        if inner and self.family == "encoder-decoder":
+            raise ValueError(f"kinds[{name!r}] has {inner[0]}, which a model of two stacks cannot have")
         if {self.positions, own.get("positions", self.positions)} - {"rope", "none"} and "positions" in own:
             raise ValueError(
                 f"kinds[{name!r}]: positions={own['positions']!r} cannot differ from layer to layer, except between "
@@ -373,7 +410,7 @@ class ModelConfig:
             if key in own or getattr(flat, key) != getattr(self, key):
                 own[key] = getattr(flat, key)
         own = {key: own[key] for key in OF_A_LAYER if key in own}
-        return replace(flat._only_layer(), **parts), own | parts
+        return flat._only_layer().with_parts(parts), own | parts
 
     def _only_layer(self) -> Layer:
         """Describes a layer as the flat fields do."""
@@ -531,9 +568,12 @@ class ModelConfig:
 
     def to_fields(self) -> dict[str, Any]:
         """Returns what `to_json` writes, as a dictionary."""
-        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in LATER}
-        if self.logit_cap is not None:
-            found["logit_cap"] = self.logit_cap
+        found = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in LATER
+            or (getattr(self, f.name) != f.default and f.name not in ("kinds", "order"))
+        }
         if self.kinds is not None:
             found["kinds"] = {
                 name: {key: part_to_json(value) for key, value in kind.items()}

@@ -8,8 +8,8 @@ attend to.
 """
 
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from glassformer import _checks as checks
@@ -18,12 +18,15 @@ __all__ = [
     "PARTS",
     "Attention",
     "FeedForward",
+    "KeyValueSharing",
     "Layer",
     "Norm",
     "Order",
+    "OutputGate",
     "PositionScale",
     "Residual",
     "Rotation",
+    "Sinks",
     "SoftCap",
     "part_from_json",
     "part_to_json",
@@ -33,6 +36,9 @@ __dir__ = __all__.copy
 GATED = ("swiglu", "geglu", "geglu_tanh")
 NORM_PLACEMENTS = ("pre", "post")
 RESIDUAL_PLACEMENTS = (*NORM_PLACEMENTS, "output", "sandwich")
+GATES = ("sigmoid", "softplus")
+GATE_SHAPES = ("element", "head")
+VALUES = ("own", "keys")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +54,58 @@ class Rotation:
     slow: float
     fast: float
     attention_factor: float
+    share: float = 1.0
+    proportional: bool = False
+    truncate: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputGate:
+    """A gate on what the heads have mixed, with one number per "element" or per "head". Derived in chapter 16."""
+
+    per: str = "element"
+    activation: str = "sigmoid"
+
+    def __post_init__(self) -> None:
+        checks.one_of("per", self.per, GATE_SHAPES)
+        checks.one_of("activation", self.activation, GATES)
+
+    @property
+    def letters(self) -> str:
+        """Returns the axes of what it multiplies, H·K or H."""
+        return "HK" if self.per == "element" else "H"
+
+
+@dataclass(frozen=True)
+class Sinks:
+    """A learned score for each head, for which nothing is read. Derived in chapter 16."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyValueSharing:
+    """Keys and values that serve twice, as in Gemma 4. Derived in chapter 16.
+
+    `values` "keys" are the keys before norm and rotation, so there is no W_v; `norm_values` is an RMSNorm without gain
+    on each value. `borrows` names a kind of layer, and the keys and values are then those of the last layer of that
+    kind: there is no W_k and no W_v, and nothing is cached.
+    """
+
+    values: str = "own"
+    norm_values: bool = False
+    borrows: str | None = None
+
+    def __post_init__(self) -> None:
+        checks.one_of("values", self.values, VALUES)
+        checks.flag("norm_values", self.norm_values)
+        if self.borrows is not None and (not isinstance(self.borrows, str) or self.values != "own"):
+            raise ValueError(
+                f"borrows={self.borrows!r} must name a kind of layer, whose keys and values are all used"
+            )
+
+    @property
+    def n_maps(self) -> int:
+        """Returns how many of W_k and W_v there are."""
+        return 0 if self.borrows is not None else 1 if self.values == "keys" else 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +120,9 @@ class Attention:
     qk_norm: bool | str  # of each head's queries and keys; "width": of those of all heads at once
     window: int | None  # positions that a query sees, itself included
     rotation: Rotation | None
+    gate: OutputGate | None = None
+    sinks: Sinks | None = None
+    sharing: KeyValueSharing | None = None
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -72,23 +133,37 @@ class Attention:
         """W_q and W_o (D, H·K), W_k and W_v (D, G·K), with their biases and the gains of QK-norm."""
         queries = "D" if self.n_heads * self.d_head == d_model else "HK"
         keys = queries if self.n_kv_heads == self.n_heads else "K" if self.n_kv_heads == 1 else "GK"
-        formula = Counter({"D" + queries: 2}) + Counter({"D" + keys: 2})
+        formula = Counter({"D" + queries: 2}) + Counter({"D" + keys: self.n_maps})
         if self.bias != "none":
-            formula += Counter({queries: 1}) + Counter({keys: 2})
+            formula += Counter({queries: 1}) + Counter({keys: self.n_maps})
         if self.bias == "all":
             formula += Counter(D=1)
         if self.qk_norm:
-            formula += Counter({queries: 1}) + Counter({keys: 1}) if self.qk_norm == "width" else Counter(K=2)
-        return formula
+            n_norms = 2 if self.n_maps else 1
+            wide = Counter({queries: 1}) + Counter({keys: n_norms - 1})
+            formula += wide if self.qk_norm == "width" else Counter(K=n_norms)
+        if self.gate is not None:
+            formula += Counter({"D" + self.gate.letters: 1})
+            formula += Counter({self.gate.letters: 1}) if self.bias != "none" else Counter()
+        return formula + Counter(H=1) if self.sinks is not None else formula
+
+    @property
+    def n_maps(self) -> int:
+        """Returns how many of W_k and W_v there are."""
+        return 2 if self.sharing is None else self.sharing.n_maps
 
     def multiply_adds(self, d_model: int, n_read: int, n_past: int) -> int:
-        """W_q and W_o, W_k and W_v; scores and weighted means with what is cached, also those that a mask hides."""
-        projections = n_read * d_model * self.d_head * (2 * self.n_heads + 2 * self.n_kv_heads)
+        """W_q and W_o, W_k and W_v, the gate; scores and weighted means with what is cached, also what a mask hides."""
+        widths = self.d_head * (2 * self.n_heads + self.n_maps * self.n_kv_heads)
+        if self.gate is not None:
+            widths += self.n_heads * (self.d_head if self.gate.per == "element" else 1)
         n_seen = n_read + (n_past if self.window is None else min(n_past, self.window - 1))
-        return projections + 2 * self.n_heads * n_read * n_seen * self.d_head
+        return n_read * d_model * widths + 2 * self.n_heads * n_read * n_seen * self.d_head
 
     def cached(self, n_positions: int) -> int:
         """Returns how many numbers its cache keeps: of `n_positions`, or of those that a window can still see."""
+        if self.n_maps == 0:
+            return 0
         if self.window is not None:
             n_positions = min(n_positions, self.window - 1)
         return 2 * self.n_kv_heads * self.d_head * n_positions
@@ -183,9 +258,26 @@ class Layer:
     residual: Residual
     scores: Any = None
 
+    def __post_init__(self) -> None:
+        if self.scores is not None and self.attention.sinks is not None:
+            raise ValueError("sinks beside changed scores are not built: no published model has both")
 
-PLACES: dict[str, tuple[type, ...]] = {"residual": (Residual,), "scores": (SoftCap, PositionScale)}
-"""The places of `Layer` that a kind can fill, and the parts that can stand there."""
+    def with_parts(self, parts: Mapping[str, Any]) -> "Layer":
+        """Returns this layer with other parts at some of the `PLACES`."""
+        inner = {place: part for place, part in parts.items() if place in OF_ATTENTION}
+        outer = {place: part for place, part in parts.items() if place not in OF_ATTENTION}
+        return replace(self, attention=replace(self.attention, **inner), **outer)
+
+
+OF_ATTENTION: dict[str, tuple[type, ...]] = {
+    "gate": (OutputGate,),
+    "sinks": (Sinks,),
+    "sharing": (KeyValueSharing,),
+}
+"""The places of `Attention` that a kind can fill, and the parts that can stand there."""
+
+PLACES = {"residual": (Residual,), "scores": (SoftCap, PositionScale)} | OF_ATTENTION
+"""The same for those of `Layer`, with those of its attention."""
 
 PARTS = {part.__name__: part for parts in PLACES.values() for part in parts}
 """These parts by the names that files have for them."""
@@ -230,17 +322,22 @@ class Order:
 
     def __getitem__(self, index: int) -> str:
         """Returns the kind of layer `index`."""
-        index %= sum(times for _, times in self.period)
+        index %= self.length
         for name, times in self.period:
             if index < times:
                 return name
             index -= times
         raise AssertionError
 
+    @property
+    def length(self) -> int:
+        """Returns after how many layers it repeats."""
+        return sum(times for _, times in self.period)
+
     def numbers(self, n_layers: int) -> dict[str, int]:
         """Returns how many of the first `n_layers` are of each kind; no list of them is made, as there may be many."""
         found = dict.fromkeys(self.kinds, 0)
-        whole, left = divmod(n_layers, sum(times for _, times in self.period))
+        whole, left = divmod(n_layers, self.length)
         for name, times in self.period:
             found[name] += whole * times + min(times, left)
             left -= min(times, left)

@@ -440,7 +440,6 @@ def test_what_a_file_leaves_out_is_what_transformers_takes_for_it(theirs):
             {"rope_scaling": LLAMA_3_2["rope_scaling"] | {"low_freq_factor": 4.0, "high_freq_factor": 1.0}},
             r"^low_freq_factor=4\.0 must be below high_freq_factor=1\.0",
         ),
-        (LLAMA_2, {"rope_scaling": YARN | {"truncate": False}}, "the ramp begins and ends at a whole pair"),
         (LLAMA_2, {"rope_scaling": YARN | {"factor": "4"}}, "^factor='4' must be a number"),
         (
             LLAMA_2,

@@ -7,7 +7,7 @@ as soon as `OPTIONS` has it. `SYSTEMS` are well-known models, and those of other
 from itertools import combinations, product
 
 from glassformer.config import CHOICES, ModelConfig
-from glassformer.layers import PositionScale, Residual, SoftCap
+from glassformer.layers import KeyValueSharing, OutputGate, PositionScale, Residual, Sinks, SoftCap
 
 from .covering import covering
 
@@ -26,7 +26,7 @@ OPTIONS = CHOICES | {
     "n_segments": (0, 2),
     "pooler": (False, True),
     "logit_cap": (None, 0.5),
-    "kinds": ("one", "windows", "sizes", "turns", "joins", "bends"),  # see KINDS
+    "kinds": ("one", "windows", "sizes", "turns", "joins", "bends", "gates", "shares", "partly"),  # see KINDS
 }
 KINDS = {
     "one": {},
@@ -36,6 +36,18 @@ KINDS = {
     "joins": {
         "after": {"residual": Residual(placement="output", scale=0.5)},
         "around": {"residual": Residual(placement="sandwich")},
+    },
+    "gates": {
+        "per_head": {"gate": OutputGate(per="head", activation="softplus"), "sinks": Sinks()},
+        "per_element": {"gate": OutputGate()},
+    },
+    "shares": {
+        "lender": {"sharing": KeyValueSharing(values="keys", norm_values=True)},
+        "borrower": {"sharing": KeyValueSharing(borrows="lender")},
+    },
+    "partly": {
+        "first": {"rope_share": 0.5},
+        "slow": {"rope_share": 0.5, "rope_proportional": True, "rope_truncate": False},
     },
     "bends": {"capped": {"scores": SoftCap(0.5)}, "sharper": {"scores": PositionScale(0.5, 2)}},
 }
@@ -114,11 +126,19 @@ SYSTEMS = {
     "near and far": GPT2.replace(
         n_layers=5,
         positions="rope",
+        rope_share=0.5,
+        rope_proportional=True,
+        rope_scaling="yarn",
+        rope_interpolation=1.5,
+        rope_original_context=9,
+        rope_slow=0.2,
+        rope_fast=2.5,
+        rope_truncate=False,
         norm="rmsnorm",
         logit_cap=3.0,
         kinds={
             "near": {"sliding_window": 3, "rope_base": 50.0, "scores": SoftCap(2.0)},
-            "far": {"n_kv_heads": 1, "d_head": 6, "d_ff": 10, "residual": Residual(placement="sandwich")},
+            "far": {"n_kv_heads": 1, "d_head": 8, "d_ff": 10, "residual": Residual(placement="sandwich")},
         },
         order="near*2 far",
     ),

@@ -165,7 +165,7 @@ def test_attention_alone_biases_only_the_keys_that_its_window_has_kept(room):
 def test_a_window_keeps_what_it_needs_and_what_it_takes_to_go_back(room):
     config = SYSTEMS["near and far"]
     model = room.layers.Transformer(config, generator=None)
-    near, far = 2 * 2 * 4 * 4, 2 * 1 * 6 * 4  # bytes of a position: keys and values, G · K, float32
+    near, far = 2 * 2 * 4 * 4, 2 * 1 * 8 * 4  # bytes of a position: keys and values, G · K, float32
     for rewindable in (0, 5):
         cache = model.new_cache(1, 10, rewindable=rewindable)
         assert cache.nbytes == 4 * near * (2 + rewindable) + far * 10

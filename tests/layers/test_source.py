@@ -96,6 +96,7 @@ ARGUMENTS = {
     "silu": (X,),
     "sinusoidal": (P, 4),
     "softmax": (X,),
+    "softmax_with_sinks": (X, np.arange(float(X.shape[0]))),
     "split_heads": (X, 2),
     "stretch": (4,),
     "t5_bucket": (P,),

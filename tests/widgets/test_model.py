@@ -74,6 +74,9 @@ OTHERS = {
     "n_kv_heads": [1, 2],
     "qk_norm": ["width"],
     "logit_cap": [30.5],
+    "rope_share": [0.5],
+    "rope_proportional": [True],
+    "rope_truncate": [False],
     "kinds": [{"near": {"sliding_window": 3}}],
     "order": ["near*5 far"],
 }

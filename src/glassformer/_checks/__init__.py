@@ -32,6 +32,7 @@ from glassformer._checks.models import (
     qk_norm,
     room_in_cache,
     rope_scaling,
+    rotated_share,
     score_bias_fits,
     state_dict,
     t5_buckets,

@@ -13,7 +13,7 @@ from glassformer._checks.arrays import (
     kind_of,
     places,
 )
-from glassformer._checks.numbers import Shape, door, equal, flag, shown, whole
+from glassformer._checks.numbers import Shape, door, equal, flag, positive, shown, whole
 
 FAULTS = 8  # how many a message lists at most
 
@@ -45,6 +45,16 @@ def rope_scaling(scaling: str, base: float, slow: float, fast: float, *, prefix:
     if scaling == "yarn" and base <= 1:
         raise ValueError(
             f'{prefix}base={base} must exceed 1 with {prefix}scaling="yarn": later pairs have to be slower'
+        )
+
+
+def rotated_share(name: str, share: Any, d_head: int) -> None:
+    """Checks that a share of a head's features is more than none, at most all, and consists of pairs."""
+    positive(name, share)
+    n = share * d_head
+    if share > 1 or abs(n - round(n)) > 1e-6 or round(n) % 2:
+        raise ValueError(
+            f"{name}={share} of d_head={d_head} is {n:g} features: it must be an even number, at most d_head"
         )
 
 

@@ -157,7 +157,7 @@ def _part(part: PartOf, form: Format, given: Mapping[str, Any]) -> Any:
 
 def without_effect(name: str) -> Any:
     """Returns the part of that name with its defaults, which changes nothing; None if it has no defaults."""
-    kind = PARTS[name]
+    kind: Any = PARTS[name]
     return kind() if all(f.default is not MISSING for f in fields(kind)) else None
 
 

@@ -16,7 +16,12 @@ from glassformer.nn.attention import (
     window_mask,
 )
 from glassformer.nn.block import Block
-from glassformer.nn.cache import KeyValueCache, ModelCache, WindowCache
+from glassformer.nn.cache import (
+    BorrowedCache,
+    KeyValueCache,
+    ModelCache,
+    WindowCache,
+)
 from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.feedforward import (
     FeedForward,
@@ -28,11 +33,13 @@ from glassformer.nn.feedforward import (
     silu,
 )
 from glassformer.nn.head import Pooler, Unembedding
+from glassformer.nn.key_value_sharing import KeyValueSharing
 from glassformer.nn.linear import Linear
 from glassformer.nn.loss import cross_entropy
 from glassformer.nn.model import Stack, Transformer
 from glassformer.nn.multi_head import MultiHeadAttention
 from glassformer.nn.norm import LayerNorm, NoNorm, RMSNorm, SigmaNorm
+from glassformer.nn.output_gate import OutputGate
 from glassformer.nn.output_norm import OutputNorm
 from glassformer.nn.position_scale import PositionScale
 from glassformer.nn.positions import (
@@ -55,6 +62,7 @@ from glassformer.nn.rotary import (
     rotation_angles,
     stretch,
 )
+from glassformer.nn.sinks import softmax_with_sinks
 from glassformer.nn.soft_cap import SoftCap
 
 # Readers' own files may import these from where they were before
@@ -74,8 +82,10 @@ vars(positions).update(
 __all__ = [
     "AlibiPositions",
     "Block",
+    "BorrowedCache",
     "FeedForward",
     "KeyValueCache",
+    "KeyValueSharing",
     "LayerNorm",
     "LearnedPositions",
     "Linear",
@@ -83,6 +93,7 @@ __all__ = [
     "MultiHeadAttention",
     "NoNorm",
     "NoPositions",
+    "OutputGate",
     "OutputNorm",
     "Pooler",
     "PositionScale",
@@ -115,6 +126,7 @@ __all__ = [
     "silu",
     "sinusoidal",
     "softmax",
+    "softmax_with_sinks",
     "split_heads",
     "stretch",
     "t5_bucket",

@@ -55,6 +55,7 @@ def scaled_dot_product_attention(
     score_bias: Float[Tensor, "..."] | None = None,
     scale: float | None = None,
     change: Callable[[Tensor], Tensor] | None = None,
+    normalize: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Float[Tensor, "*B T K"], Float[Tensor, "*B T S"]]:
     """As `scratch.scaled_dot_product_attention`, in PyTorch, step by step."""
     checks.attention(q, k, v, mask, score_bias)
@@ -69,7 +70,7 @@ def scaled_dot_product_attention(
         scores = torch.where(past, scores, -torch.inf)
     if mask is not None:
         scores = torch.where(mask, scores, -torch.inf)
-    weights = softmax(scores)
+    weights = softmax(scores) if normalize is None else normalize(scores)
     see(scores=scores, weights=weights)
     return weights @ v, weights
 

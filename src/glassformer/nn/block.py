@@ -7,14 +7,12 @@ from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
 
 from glassformer.config import ModelConfig
+from glassformer.nn.attentions import attention_of
 from glassformer.nn.cache import KeyValueCache
-from glassformer.nn.encodings import rotation_of
 from glassformer.nn.feedforward import FeedForward
-from glassformer.nn.multi_head import MultiHeadAttention
+from glassformer.nn.multi_head import Shared
 from glassformer.nn.norm import LayerNorm, NoNorm, RMSNorm, norm_of
 from glassformer.nn.output_norm import with_output
-from glassformer.nn.positions import NoPositions
-from glassformer.nn.scores import score_layer_of
 from glassformer.trace import see
 
 
@@ -33,31 +31,10 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         layer = config.layer(index)
-        parts, network = layer.attention, layer.feedforward
+        network = layer.feedforward
         placement = layer.residual.placement
         self.norm_placement = "post" if placement == "post" else "pre"
-        init_kwargs = {
-            "dropout": config.dropout,
-            "generator": generator,
-            "dtype": dtype,
-        }
-
-        def attention(
-            position_encoding: NoPositions, **options: Any
-        ) -> MultiHeadAttention:
-            return with_output(MultiHeadAttention, config, layer, dtype)(
-                config.d_model,
-                parts.n_heads,
-                n_kv_heads=parts.n_kv_heads,
-                d_head=parts.d_head,
-                position_encoding=position_encoding,
-                bias=parts.bias,
-                qk_norm=parts.qk_norm,
-                norm_eps=layer.norm.eps,
-                scale=parts.scale,
-                **options,
-                **init_kwargs,
-            )
+        init_kwargs = {"generator": generator, "dtype": dtype}
 
         def norm() -> LayerNorm | RMSNorm | NoNorm:
             """The norm before a sublayer or, for post-norm, after the sum."""
@@ -66,20 +43,20 @@ class Block(nn.Module):
             return norm_of(config, dtype)
 
         self.norm_attention = norm()
-        self.attention = attention(
-            rotation_of(parts.rotation),
-            causal=causal,
-            window=parts.window,
-            scores=score_layer_of(layer.scores),
-        )
-        self.norm_cross_attention = norm() if crossing else None
-        self.cross_attention = attention(NoPositions()) if crossing else None
+        self.attention = attention_of(config, index, causal=causal, **init_kwargs)
+        self.norm_cross_attention = self.cross_attention = None
+        if crossing:
+            self.norm_cross_attention = norm()
+            self.cross_attention = attention_of(
+                config, index, crossing=True, **init_kwargs
+            )
         self.norm_feedforward = norm()
         self.feedforward = with_output(FeedForward, config, layer, dtype)(
             config.d_model,
             network.d_ff,
             activation=network.activation,
             bias=network.bias,
+            dropout=config.dropout,
             **init_kwargs,
         )
 
@@ -91,17 +68,20 @@ class Block(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         score_bias: Float[Tensor, "..."] | None = None,
         cache: KeyValueCache | None = None,
+        shared: Shared | None = None,
         memory: Float[Tensor, "*B S D"] | None = None,
         memory_mask: Bool[Tensor, "..."] | None = None,
         memory_cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "*B T D"]:
         """As `scratch.Block.forward`."""
-        given = {
+        given: dict[str, Any] = {
             "position_ids": position_ids,
             "mask": mask,
             "score_bias": score_bias,
             "cache": cache,
         }
+        if shared is not None:
+            given["shared"] = shared
         given_across = {
             "memory": memory,
             "mask": memory_mask,

@@ -13,6 +13,7 @@ from glassformer.nn.cache import KeyValueCache, ModelCache
 from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.encodings import position_encoding_of
 from glassformer.nn.head import Pooler, Unembedding
+from glassformer.nn.multi_head import Shared
 from glassformer.nn.norm import norm_of
 from glassformer.nn.positions import NoPositions
 from glassformer.nn.soft_cap import SoftCap
@@ -49,6 +50,10 @@ class Stack(nn.Module):
         )
         self.norm = (
             norm_of(config, dtype) if config.norm_placement == "pre" else None
+        )
+        self.shares = any(
+            layer.attention.sharing is not None
+            for layer, _ in config.layers(n_layers).values()
         )
 
     def forward(
@@ -89,6 +94,7 @@ class Stack(nn.Module):
             )
 
         mask, memory_mask = _for_all_queries(mask), _for_all_queries(memory_mask)
+        shared: Shared | None = {} if self.shares else None
         for i, block in enumerate(self.blocks):
             enter(f"{self.name}: block {i}")
             x = block(
@@ -98,6 +104,7 @@ class Stack(nn.Module):
                 score_bias=score_bias,
                 memory=memory,
                 memory_mask=memory_mask,
+                shared=shared,
                 **caches(i),
             )
 

@@ -22,8 +22,12 @@ from glassformer.nn.cache import KeyValueCache, WindowCache
 from glassformer.nn.linear import Linear, plus
 from glassformer.nn.norm import RMSNorm
 from glassformer.nn.positions import NoPositions
+from glassformer.nn.sinks import softmax_with_sinks
 from glassformer.protocols import OF_POSITIONS
 from glassformer.trace import enter_sublayer, see, trace, tracing
+
+Shared = dict[str, Any]
+"""Keys and values that layers of one pass leave to later layers, by the kind of layer."""
 
 
 class MultiHeadAttention(nn.Module):
@@ -44,6 +48,8 @@ class MultiHeadAttention(nn.Module):
         scale: float | None = None,
         window: int | None = None,
         scores: nn.Module | None = None,
+        gate: nn.Module | None = None,
+        sinks: bool = False,
         dropout: float = 0.0,
         generator: torch.Generator | None,
         dtype: torch.dtype = torch.float32,
@@ -59,7 +65,7 @@ class MultiHeadAttention(nn.Module):
         self.d_model, self.d_head = d_model, d_head
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
         self.causal, self.scale, self.window = causal, scale, window
-        self.scores = scores
+        self.scores, self.gate = scores, gate
         self.position_encoding = (
             NoPositions() if position_encoding is None else position_encoding
         )
@@ -84,6 +90,8 @@ class MultiHeadAttention(nn.Module):
             self.norm_q, self.norm_k = (
                 RMSNorm(size, eps=norm_eps, dtype=dtype) for size in sizes
             )
+        zeros = torch.zeros(n_heads, dtype=dtype)
+        self.sinks = nn.Parameter(zeros) if sinks else None
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -95,6 +103,7 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         score_bias: Float[Tensor, "..."] | None = None,
         cache: KeyValueCache | None = None,
+        shared: Shared | None = None,
     ) -> Float[Tensor, "*B T D"]:
         """As `scratch.MultiHeadAttention.forward`."""
         checks.vectors("x", x, "d_model", self.d_model, "T, D")
@@ -115,13 +124,9 @@ class MultiHeadAttention(nn.Module):
         # Project, and apply the positions
         q = self._heads(x, self.W_q, self.norm_q)  # (..., H, T, K)
         if memory is None:
-            k = self._heads(x, self.W_k, self.norm_k)  # (..., G, T, K)
-            v = self._heads(x, self.W_v, None)
             position_ids = self._default_positions(x, position_ids, cache)
             q = self.position_encoding.rotate(q, position_ids)
-            k = self.position_encoding.rotate(k, position_ids)
-            if cache is not None:
-                k, v = cache.append(k, v)  # (..., G, S, K)
+            k, v = self._keys_and_values(x, position_ids, cache, shared)
             own_score_bias = self._own_score_bias(
                 position_ids, cache, k.shape[-2]
             )
@@ -130,7 +135,7 @@ class MultiHeadAttention(nn.Module):
             own_score_bias = None
         # In one kernel; but step by step if a trace is open, because it needs the
         # weights, or if something changes the scores
-        in_steps = tracing() or self.scores is not None
+        in_steps = tracing() or self.scores is not None or self.sinks is not None
         if in_steps:
             sharing = self.n_heads // self.n_kv_heads
             k = repeat_heads(k, sharing)  # (..., H, S, K)
@@ -148,6 +153,8 @@ class MultiHeadAttention(nn.Module):
             "score_bias": plus(score_bias, own_score_bias),
             "scale": self.scale,
         }
+        if self.sinks is not None:
+            options["normalize"] = partial(softmax_with_sinks, sinks=self.sinks)
         if self.scores is not None:
             options["change"] = partial(self.scores, position_ids=position_ids)
         attend = (
@@ -156,6 +163,8 @@ class MultiHeadAttention(nn.Module):
         mixed, _ = attend(q, k, v, **options)
 
         # Merge
+        if self.gate is not None:
+            mixed = self.gate(mixed, x)
         y = self.dropout(self.W_o(merge_heads(mixed)))
         see(write=y)
         return y
@@ -175,13 +184,31 @@ class MultiHeadAttention(nn.Module):
         norm: RMSNorm | None,
     ) -> Float[Tensor, "*B H T K"]:
         """Maps x through W, splits the result into heads and applies the norm, if there is one."""
-        wide = W(x)
+        return self._split(W(x), norm)
+
+    def _split(
+        self, wide: Float[Tensor, "*B T _"], norm: RMSNorm | None
+    ) -> Float[Tensor, "*B H T K"]:
+        """Splits numbers of all heads into those of each, and applies the norm before or after, if there is one."""
         if norm is not None and norm.d_model > self.d_head:
             wide = norm(wide)
-        heads = split_heads(wide, W.n_out // self.d_head)
+        heads = split_heads(wide, wide.shape[-1] // self.d_head)
         if norm is not None and norm.d_model == self.d_head:
             heads = norm(heads)
         return heads
+
+    def _keys_and_values(
+        self,
+        x: Float[Tensor, "*B T D"],
+        position_ids: Integer[Tensor, "..."],
+        cache: KeyValueCache | None,
+        shared: Shared | None,
+    ) -> tuple[Float[Tensor, "*B G S K"], Float[Tensor, "*B G S K"]]:
+        """Returns the keys, turned by their positions, and the values, with those of the cache before them."""
+        k = self._heads(x, self.W_k, self.norm_k)  # (..., G, T, K)
+        v = self._heads(x, self.W_v, None)
+        k = self.position_encoding.rotate(k, position_ids)
+        return (k, v) if cache is None else cache.append(k, v)
 
     def _in_window(
         self,
@@ -210,7 +237,7 @@ class MultiHeadAttention(nn.Module):
     ) -> KeyValueCache:
         """As `scratch.MultiHeadAttention.new_cache`."""
         sizes = batch_size, self.n_kv_heads, length, self.d_head
-        weight = self.W_k.weight
+        weight = self.W_q.weight
         like = {"dtype": weight.dtype, "device": weight.device}
         if self.window is None:
             return KeyValueCache(*sizes, **like)

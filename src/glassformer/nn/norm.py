@@ -56,13 +56,15 @@ class RMSNorm(nn.Module):
         d_model: int,
         *,
         eps: float = 1e-5,
+        gain: bool = True,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
         checks.whole("d_model", d_model)
         checks.positive("eps", eps)
         self.d_model, self.eps = d_model, eps
-        self.weight = nn.Parameter(torch.ones(d_model, dtype=dtype))
+        ones = torch.ones(d_model, dtype=dtype)
+        self.weight = nn.Parameter(ones) if gain else None
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Maps x (..., D) to (..., D)."""

@@ -39,6 +39,7 @@ def stretch(
     original_context: int,
     slow: float = 1.0,
     fast: float = 32.0,
+    truncate: bool = True,
 ) -> Float[Tensor, " {d}//2"]:
     """As `scratch.stretch`, in PyTorch."""
     checks.one_of("scaling", scaling, ROPE_SCALINGS)
@@ -60,7 +61,9 @@ def stretch(
             / (2 * math.log(base))
             for rotations in (fast, slow)
         )  # the indices of the pairs that make so many rotations
-        first, last = max(math.floor(first), 0), min(math.ceil(last), d - 1)
+        if truncate:
+            first, last = math.floor(first), math.ceil(last)
+        first, last = max(first, 0), min(last, d - 1)
         last = last if last != first else first + 0.001
         kept = 1 - (torch.arange(d // 2, dtype=torch.float64) - first) / (
             last - first
@@ -113,6 +116,9 @@ class RotaryPositions(NoPositions):
         slow: float = 1.0,
         fast: float = 32.0,
         attention_factor: float = 1.0,
+        share: float = 1.0,
+        proportional: bool = False,
+        truncate: bool = True,
     ) -> None:
         super().__init__()
         checks.even("d_head", d_head)
@@ -120,6 +126,8 @@ class RotaryPositions(NoPositions):
         checks.one_of("layout", layout, ("half", "interleaved"))
         checks.positive("interpolation", interpolation)
         checks.positive("attention_factor", attention_factor)
+        checks.rotated_share("share", share, d_head)
+        self.n_rotated, self.proportional = round(share * d_head), proportional
         self.d_head, self.base, self.layout = d_head, base, layout
         self.attention_factor = attention_factor
         self.stretching = {
@@ -128,6 +136,7 @@ class RotaryPositions(NoPositions):
             "original_context": original_context,
             "slow": slow,
             "fast": fast,
+            "truncate": truncate,
         }
         stretch(d_head, base=base, **self.stretching)  # refuses what does not fit
 
@@ -137,8 +146,19 @@ class RotaryPositions(NoPositions):
         position_ids: Integer[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*B T K"]:
         """Rotates each row of x (..., H, T, K), queries or keys, by its position, 0..T-1 by default."""
-        rotated = rotate(x, self._angles(x, position_ids), layout=self.layout)
-        return _times(self.attention_factor, rotated)
+        n, angles = self._width, self._angles(x, position_ids)
+        # Without a copy where all rotates
+        rotated = x if n == self.d_head else x[..., :n]
+        rotated = rotate(rotated, angles, layout=self.layout)
+        rotated = _times(self.attention_factor, rotated)
+        if n == self.d_head:
+            return rotated
+        return torch.cat([rotated, x[..., n:]], dim=-1)
+
+    @property
+    def _width(self) -> int:
+        """Returns how many features are rotated, also those by an angle of 0."""
+        return self.d_head if self.proportional else self.n_rotated
 
     def _angles(
         self,
@@ -148,12 +168,12 @@ class RotaryPositions(NoPositions):
         position_ids = positions_of(
             x, position_ids, "d_head", self.d_head, heads=True
         )
-        angles = rotation_angles(
-            position_ids.reshape(-1), self.d_head, base=self.base
-        )
-        slowed = stretch(self.d_head, base=self.base, **self.stretching)
+        n = self._width
+        angles = rotation_angles(position_ids.reshape(-1), n, base=self.base)
+        slowed = stretch(n, base=self.base, **self.stretching)
+        slowed[self.n_rotated // 2 :] = 0
         angles = angles * slowed.to(angles.device)
-        angles = angles.reshape(*position_ids.shape, self.d_head // 2)
+        angles = angles.reshape(*position_ids.shape, n // 2)
         # (T, K/2), or with a batch (B, 1, T, K/2): the same for all heads
         return angles if position_ids.ndim == 1 else angles[:, None]
 

@@ -18,7 +18,12 @@ from glassformer.scratch.attention import (
     window_mask,
 )
 from glassformer.scratch.block import Block
-from glassformer.scratch.cache import KeyValueCache, ModelCache, WindowCache
+from glassformer.scratch.cache import (
+    BorrowedCache,
+    KeyValueCache,
+    ModelCache,
+    WindowCache,
+)
 from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.embedding import TokenEmbedding
 from glassformer.scratch.feedforward import (
@@ -31,6 +36,7 @@ from glassformer.scratch.feedforward import (
     silu,
 )
 from glassformer.scratch.head import Pooler, Unembedding
+from glassformer.scratch.key_value_sharing import KeyValueSharing
 from glassformer.scratch.layer import Layer
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.loss import cross_entropy, cross_entropy_backward
@@ -43,6 +49,7 @@ from glassformer.scratch.optimizer import (
     clip_gradients,
     orthogonalized,
 )
+from glassformer.scratch.output_gate import OutputGate
 from glassformer.scratch.output_norm import OutputNorm
 from glassformer.scratch.position_scale import PositionScale
 from glassformer.scratch.positions import (
@@ -65,6 +72,7 @@ from glassformer.scratch.rotary import (
     rotation_angles,
     stretch,
 )
+from glassformer.scratch.sinks import softmax_with_sinks
 from glassformer.scratch.soft_cap import SoftCap
 from glassformer.scratch.twin import in_numpy
 
@@ -86,9 +94,11 @@ __all__ = [
     "AdamW",
     "AlibiPositions",
     "Block",
+    "BorrowedCache",
     "Dropout",
     "FeedForward",
     "KeyValueCache",
+    "KeyValueSharing",
     "Layer",
     "LayerNorm",
     "LearnedPositions",
@@ -98,6 +108,7 @@ __all__ = [
     "Muon",
     "NoNorm",
     "NoPositions",
+    "OutputGate",
     "OutputNorm",
     "Pooler",
     "PositionScale",
@@ -136,6 +147,7 @@ __all__ = [
     "sinusoidal",
     "softmax",
     "softmax_backward",
+    "softmax_with_sinks",
     "split_heads",
     "stretch",
     "t5_bucket",

@@ -105,6 +105,7 @@ def scaled_dot_product_attention(
     score_bias: Float[np.ndarray, "..."] | None = None,
     scale: float | None = None,
     change: Callable[[np.ndarray], np.ndarray] | None = None,
+    normalize: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> tuple[Float[np.ndarray, "*B T K"], Float[np.ndarray, "*B T S"]]:
     """Returns softmax(q·kᵀ·scale + score_bias)·v and the attention weights; `scale` defaults to 1/√K.
 
@@ -112,7 +113,7 @@ def scaled_dot_product_attention(
     anything else that broadcasts to the scores (..., T, S). With `causal`, a query
     sees what both `mask` and the causal mask allow. A query that may see no key
     gets zeros. `change` is what some models do to the scores before they are
-    masked.
+    masked, and `normalize` what they have in place of softmax.
 
     A mask does not stop NaNs. A NaN in a query stays in that query's row, and
     one in a key reaches only the queries that see that key; but a NaN in a value
@@ -141,7 +142,7 @@ def scaled_dot_product_attention(
         np.copyto(scores, -np.inf, where=~causal_mask(*scores.shape[-2:]))
     if mask is not None:
         np.copyto(scores, -np.inf, where=~mask)
-    weights = softmax(scores)
+    weights = softmax(scores) if normalize is None else normalize(scores)
     see(scores=scores, weights=weights)
     return weights @ v, weights
 

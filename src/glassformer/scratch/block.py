@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from glassformer.config import ModelConfig
+from glassformer.scratch.attentions import attention_of
 from glassformer.scratch.cache import KeyValueCache
-from glassformer.scratch.encodings import rotation_of
 from glassformer.scratch.feedforward import FeedForward
 from glassformer.scratch.layer import Layer, Saved
-from glassformer.scratch.multi_head import MultiHeadAttention
+from glassformer.scratch.multi_head import Shared
 from glassformer.scratch.norm import LayerNorm, NoNorm, RMSNorm, norm_of
 from glassformer.scratch.output_norm import with_output
-from glassformer.scratch.positions import NoPositions
-from glassformer.scratch.scores import score_layer_of
 from glassformer.shapes import Bool, Float, Integer
 from glassformer.trace import see
 
@@ -46,31 +44,10 @@ class Block(Layer):
         dtype: DTypeLike = np.float32,
     ) -> None:
         layer = config.layer(index)
-        parts, network = layer.attention, layer.feedforward
+        network = layer.feedforward
         placement = layer.residual.placement
         self.norm_placement = "post" if placement == "post" else "pre"
-        init_kwargs = {
-            "dropout": config.dropout,
-            "generator": generator,
-            "dtype": dtype,
-        }
-
-        def attention(
-            position_encoding: NoPositions, **options: Any
-        ) -> MultiHeadAttention:
-            return with_output(MultiHeadAttention, config, layer, dtype)(
-                config.d_model,
-                parts.n_heads,
-                n_kv_heads=parts.n_kv_heads,
-                d_head=parts.d_head,
-                position_encoding=position_encoding,
-                bias=parts.bias,
-                qk_norm=parts.qk_norm,
-                norm_eps=layer.norm.eps,
-                scale=parts.scale,
-                **options,
-                **init_kwargs,
-            )
+        init_kwargs = {"generator": generator, "dtype": dtype}
 
         def norm() -> LayerNorm | RMSNorm | NoNorm:
             """The norm before a sublayer or, for post-norm, after the sum."""
@@ -79,20 +56,20 @@ class Block(Layer):
             return norm_of(config, dtype)
 
         self.norm_attention = norm()
-        self.attention = attention(
-            rotation_of(parts.rotation),
-            causal=causal,
-            window=parts.window,
-            scores=score_layer_of(layer.scores),
-        )
-        self.norm_cross_attention = norm() if crossing else None
-        self.cross_attention = attention(NoPositions()) if crossing else None
+        self.attention = attention_of(config, index, causal=causal, **init_kwargs)
+        self.norm_cross_attention = self.cross_attention = None
+        if crossing:
+            self.norm_cross_attention = norm()
+            self.cross_attention = attention_of(
+                config, index, crossing=True, **init_kwargs
+            )
         self.norm_feedforward = norm()
         self.feedforward = with_output(FeedForward, config, layer, dtype)(
             config.d_model,
             network.d_ff,
             activation=network.activation,
             bias=network.bias,
+            dropout=config.dropout,
             **init_kwargs,
         )
 
@@ -104,6 +81,7 @@ class Block(Layer):
         mask: Bool[np.ndarray, "..."] | None = None,
         score_bias: Float[np.ndarray, "..."] | None = None,
         cache: KeyValueCache | None = None,
+        shared: Shared | None = None,
         memory: Float[np.ndarray, "*B S D"] | None = None,
         memory_mask: Bool[np.ndarray, "..."] | None = None,
         memory_cache: KeyValueCache | None = None,
@@ -111,15 +89,17 @@ class Block(Layer):
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps x (..., T, D) to (..., T, D).
 
-        `position_ids`, `mask`, `score_bias` and `cache` go to self-attention;
-        arguments that begin with `memory` go to cross-attention.
+        `position_ids`, `mask`, `score_bias`, `cache` and `shared` go to
+        self-attention; arguments that begin with `memory` go to cross-attention.
         """
-        given = {
+        given: dict[str, Any] = {
             "position_ids": position_ids,
             "mask": mask,
             "score_bias": score_bias,
             "cache": cache,
         }
+        if shared is not None:
+            given["shared"] = shared
         given_across = {
             "memory": memory,
             "mask": memory_mask,

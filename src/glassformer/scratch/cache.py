@@ -127,6 +127,27 @@ class WindowCache(KeyValueCache):
         checks.going_back(length, self.length, self.rewindable - gone_back)
 
 
+class BorrowedCache(KeyValueCache):
+    """What a layer keeps that borrows the keys and values of another: nothing."""
+
+    nbytes = 0
+
+    def __init__(self) -> None:
+        pass
+
+    def reset(self) -> None:
+        """Does nothing."""
+
+    def check_rewind(self, length: int) -> None:
+        """Does nothing, because the lender can refuse it."""
+
+    def rewind(self, length: int) -> None:
+        """Does nothing."""
+
+    def reorder(self, rows: Any) -> None:
+        """Does nothing."""
+
+
 class ModelCache:
     """The cache of every block of a decoder, and the positions it holds.
 

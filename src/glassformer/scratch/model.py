@@ -18,6 +18,7 @@ from glassformer.scratch.embedding import TokenEmbedding
 from glassformer.scratch.encodings import position_encoding_of
 from glassformer.scratch.head import Pooler, Unembedding
 from glassformer.scratch.layer import Layer, Saved, plus, save_for_backward
+from glassformer.scratch.multi_head import Shared
 from glassformer.scratch.norm import norm_of
 from glassformer.scratch.soft_cap import SoftCap
 from glassformer.shapes import Bool, Float, Integer
@@ -58,6 +59,10 @@ class Stack(Layer):
         ]
         self.norm = (
             norm_of(config, dtype) if config.norm_placement == "pre" else None
+        )
+        self.shares = any(
+            layer.attention.sharing is not None
+            for layer, _ in config.layers(n_layers).values()
         )
 
     def forward(
@@ -101,6 +106,7 @@ class Stack(Layer):
             )
 
         mask, memory_mask = _for_all_queries(mask), _for_all_queries(memory_mask)
+        shared: Shared | None = {} if self.shares else None
         for i, block in enumerate(self.blocks):
             enter(f"{self.name}: block {i}")
             x = block(
@@ -110,6 +116,7 @@ class Stack(Layer):
                 score_bias=score_bias,
                 memory=memory,
                 memory_mask=memory_mask,
+                shared=shared,
                 saved=saved,
                 **caches(i),
             )

@@ -1,6 +1,7 @@
 """Multi-head attention, the layer: projects, applies positions, masks and a cache, and attends."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,12 @@ from glassformer.scratch.layer import (
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.norm import RMSNorm
 from glassformer.scratch.positions import NoPositions
+from glassformer.scratch.sinks import sinks_backward, softmax_with_sinks
 from glassformer.shapes import Bool, Float, Integer
 from glassformer.trace import enter_sublayer, see, trace
+
+Shared = dict[str, Any]
+"""Keys and values that layers of one pass leave to later layers, by the kind of layer."""
 
 
 class MultiHeadAttention(Layer):
@@ -45,7 +50,9 @@ class MultiHeadAttention(Layer):
     query and key to a standard size, so that no score can grow large; with
     "width", it is over those of all heads at once. With `window`, a query sees
     only that many positions, its own included. `scores` is a layer that changes
-    the scores, such as `SoftCap`. `dropout` is the fraction of the output that is
+    the scores, such as `SoftCap`. `gate` is a layer that scales what each head
+    has mixed, such as `OutputGate`. With `sinks`, each head learns one more score,
+    which nothing is read for. `dropout` is the fraction of the output that is
     dropped in training.
 
     `position_encoding`, such as `RotaryPositions`, rotates queries and keys or
@@ -55,7 +62,7 @@ class MultiHeadAttention(Layer):
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2;
     grouped: Ainslie et al. 2023, "GQA"; qk_norm: Henry et al. 2020, "Query-Key
     Normalization for Transformers"; "width": Team OLMo 2024, "2 OLMo 2 Furious".
-    Derived in chapter 03, its gradient in 09.
+    Derived in chapter 03, its gradient in 09; gates and sinks in 16.
 
     Raises:
         ValueError: `n_heads` does not divide `d_model` (where `d_head` is not
@@ -78,6 +85,8 @@ class MultiHeadAttention(Layer):
         scale: float | None = None,
         window: int | None = None,
         scores: Layer | None = None,
+        gate: Layer | None = None,
+        sinks: bool = False,
         dropout: float = 0.0,
         generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
@@ -92,7 +101,7 @@ class MultiHeadAttention(Layer):
         self.d_model, self.d_head = d_model, d_head
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
         self.causal, self.scale, self.window = causal, scale, window
-        self.scores = scores
+        self.scores, self.gate = scores, gate
         self.position_encoding = (
             NoPositions() if position_encoding is None else position_encoding
         )
@@ -117,6 +126,7 @@ class MultiHeadAttention(Layer):
             self.norm_q, self.norm_k = (
                 RMSNorm(size, eps=norm_eps, dtype=dtype) for size in sizes
             )
+        self.sinks = np.zeros(n_heads, dtype) if sinks else None
         self.dropout = Dropout(dropout, generator=generator)
 
     def forward(
@@ -128,6 +138,7 @@ class MultiHeadAttention(Layer):
         mask: Bool[np.ndarray, "..."] | None = None,
         score_bias: Float[np.ndarray, "..."] | None = None,
         cache: KeyValueCache | None = None,
+        shared: Shared | None = None,
         saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps x (..., T, D) to (..., T, D).
@@ -138,8 +149,9 @@ class MultiHeadAttention(Layer):
         order of the rows, whatever `position_ids` says. `score_bias`, which
         broadcasts in the same way, is added to the scores; several layers can
         share one such table. With a `cache`, x holds only the new positions, and
-        their keys and values are appended to the cached ones. A NaN anywhere in
-        row t of x makes every row NaN, including those before t.
+        their keys and values are appended to the cached ones. In `shared`, layers
+        can leave theirs to later layers. A NaN anywhere in row t of x makes every
+        row NaN, including those before t.
 
         Raises:
             ValueError: a shape does not fit, or the position encoding does not
@@ -154,13 +166,9 @@ class MultiHeadAttention(Layer):
         # Project, and apply the positions
         q = self._heads(x, self.W_q, self.norm_q, saved)  # (..., H, T, K)
         if memory is None:
-            k = self._heads(x, self.W_k, self.norm_k, saved)  # (..., G, T, K)
-            v = self._heads(x, self.W_v, None, saved)
             position_ids = self._default_positions(x, position_ids, cache)
             q = self.position_encoding.rotate(q, position_ids, saved)
-            k = self.position_encoding.rotate(k, position_ids, saved)
-            if cache is not None:
-                k, v = cache.append(k, v)  # (..., G, S, K)
+            k, v = self._keys_and_values(x, position_ids, cache, shared, saved)
             own_score_bias = self._own_score_bias(
                 position_ids, cache, k.shape[-2], saved
             )
@@ -186,10 +194,12 @@ class MultiHeadAttention(Layer):
             score_bias=plus(score_bias, own_score_bias),
             scale=self.scale,
             change=self._change(position_ids, saved),
+            normalize=self._normalize,
         )
         save_for_backward(saved, q, k, v, weights, score_bias, memory is None)
 
         # Merge
+        mixed = self._gated(mixed, x, saved)
         y = self.dropout(self.W_o(merge_heads(mixed), saved), saved)
         see(write=y)
         return y
@@ -205,6 +215,9 @@ class MultiHeadAttention(Layer):
         # pass
         grad = self.W_o.backward(self.dropout.backward(grad, saved), saved)
         grad = split_heads(grad, self.n_heads)
+        from_gate = None
+        if self.gate is not None:
+            grad, from_gate = self.gate.backward(grad, saved)
 
         q, k, v, weights, score_bias, is_self_attention = saved.pop()
         grad_q, grad_k, grad_v, grad_scores = (
@@ -218,6 +231,8 @@ class MultiHeadAttention(Layer):
                 change_backward=self._change_backward(saved),
             )
         )
+        if self.sinks is not None:
+            self.accumulate(sinks=sinks_backward(grad_scores))
         grad_score_bias = (
             None if score_bias is None else sum_to(grad_scores, score_bias.shape)
         )
@@ -225,16 +240,19 @@ class MultiHeadAttention(Layer):
         sharing = self.n_heads // self.n_kv_heads
         grad_v = repeat_heads_backward(grad_v, sharing)
         grad_k = repeat_heads_backward(grad_k, sharing)
+        grad_memory, from_kv = None, ()
         if is_self_attention:
             self.position_encoding.score_bias_backward(grad_scores, saved)
-            grad_k = self.position_encoding.rotate_backward(grad_k, saved)
+            from_kv = self._keys_and_values_backward(grad_k, grad_v, saved)
             grad_q = self.position_encoding.rotate_backward(grad_q, saved)
-        from_v = self._heads_backward(grad_v, self.W_v, None, saved)
-        from_k = self._heads_backward(grad_k, self.W_k, self.norm_k, saved)
-        from_q = self._heads_backward(grad_q, self.W_q, self.norm_q, saved)
-        if is_self_attention:
-            return from_q + from_k + from_v, None, grad_score_bias
-        return from_q, from_k + from_v, grad_score_bias
+        else:
+            from_v = self._heads_backward(grad_v, self.W_v, None, saved)
+            from_k = self._heads_backward(grad_k, self.W_k, self.norm_k, saved)
+            grad_memory = from_k + from_v
+        grad_x = self._heads_backward(grad_q, self.W_q, self.norm_q, saved)
+        for grad in (*from_kv, *(() if from_gate is None else (from_gate,))):
+            grad_x = grad_x + grad
+        return grad_x, grad_memory, grad_score_bias
 
     def attention_weights(
         self, x: Float[np.ndarray, "*B T D"], **inputs: Any
@@ -255,13 +273,7 @@ class MultiHeadAttention(Layer):
         saved: Saved | None,
     ) -> Float[np.ndarray, "*B H T K"]:
         """Maps x through W, splits the result into heads and applies the norm, if there is one."""
-        wide = W(x, saved)
-        if norm is not None and norm.d_model > self.d_head:
-            wide = norm(wide, saved)
-        heads = split_heads(wide, W.n_out // self.d_head)
-        if norm is not None and norm.d_model == self.d_head:
-            heads = norm(heads, saved)
-        return heads
+        return self._split(W(x, saved), norm, saved)
 
     def _heads_backward(
         self,
@@ -271,14 +283,74 @@ class MultiHeadAttention(Layer):
         saved: Saved,
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps the gradient of the heads to that of x."""
+        return W.backward(self._split_backward(grad, norm, saved), saved)
+
+    def _split(
+        self,
+        wide: Float[np.ndarray, "*B T _"],
+        norm: RMSNorm | None,
+        saved: Saved | None,
+    ) -> Float[np.ndarray, "*B H T K"]:
+        """Splits numbers of all heads into those of each, and applies the norm before or after, if there is one."""
+        if norm is not None and norm.d_model > self.d_head:
+            wide = norm(wide, saved)
+        heads = split_heads(wide, wide.shape[-1] // self.d_head)
+        if norm is not None and norm.d_model == self.d_head:
+            heads = norm(heads, saved)
+        return heads
+
+    def _split_backward(
+        self,
+        grad: Float[np.ndarray, "*B H T K"],
+        norm: RMSNorm | None,
+        saved: Saved,
+    ) -> Float[np.ndarray, "*B T _"]:
+        """Maps the gradient of the heads to that of the numbers of all heads."""
         if norm is not None and norm.d_model == self.d_head:
             grad = norm.backward(grad, saved)
         grad = merge_heads(grad)
         if norm is not None and norm.d_model > self.d_head:
             grad = norm.backward(grad, saved)
-        return W.backward(grad, saved)
+        return grad
 
-    # For windows, and for what some models do to the scores
+    # What models with other keys and values replace
+
+    def _keys_and_values(
+        self,
+        x: Float[np.ndarray, "*B T D"],
+        position_ids: Integer[np.ndarray, "..."],
+        cache: KeyValueCache | None,
+        shared: Shared | None,
+        saved: Saved | None,
+    ) -> tuple[Float[np.ndarray, "*B G S K"], Float[np.ndarray, "*B G S K"]]:
+        """Returns the keys, turned by their positions, and the values, with those of the cache before them."""
+        k = self._heads(x, self.W_k, self.norm_k, saved)  # (..., G, T, K)
+        v = self._heads(x, self.W_v, None, saved)
+        k = self.position_encoding.rotate(k, position_ids, saved)
+        return (k, v) if cache is None else cache.append(k, v)
+
+    def _keys_and_values_backward(
+        self,
+        grad_k: Float[np.ndarray, "*B G S K"],
+        grad_v: Float[np.ndarray, "*B G S K"],
+        saved: Saved,
+    ) -> tuple[Float[np.ndarray, "*B T D"], ...]:
+        """Maps the gradients of the keys and values to those of x, which are added."""
+        grad_k = self.position_encoding.rotate_backward(grad_k, saved)
+        from_v = self._heads_backward(grad_v, self.W_v, None, saved)
+        from_k = self._heads_backward(grad_k, self.W_k, self.norm_k, saved)
+        return from_k, from_v
+
+    # For windows, gates, and what some models do to the scores
+
+    def _gated(
+        self,
+        mixed: Float[np.ndarray, "*B H T K"],
+        x: Float[np.ndarray, "*B T D"],
+        saved: Saved | None,
+    ) -> Float[np.ndarray, "*B H T K"]:
+        """Scales what each head has mixed by the gate, if there is one."""
+        return mixed if self.gate is None else self.gate(mixed, x, saved)
 
     def _in_window(
         self,
@@ -298,6 +370,13 @@ class MultiHeadAttention(Layer):
             seen = window_mask(n_queries, n_keys, window=self.window)
             mask = seen if mask is None else mask & seen
         return mask, score_bias
+
+    @property
+    def _normalize(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Returns what makes weights of scores if there are sinks."""
+        if self.sinks is None:
+            return None
+        return partial(softmax_with_sinks, sinks=self.sinks)
 
     def _change(
         self, position_ids: Integer[np.ndarray, "..."] | None, saved: Saved | None
@@ -326,7 +405,7 @@ class MultiHeadAttention(Layer):
         back by `rewindable` positions.
         """
         sizes = batch_size, self.n_kv_heads, length, self.d_head
-        dtype = self.W_k.weight.dtype
+        dtype = self.W_q.weight.dtype
         if self.window is None:
             return KeyValueCache(*sizes, dtype=dtype)
         return WindowCache(

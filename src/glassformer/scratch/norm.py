@@ -93,7 +93,8 @@ class SigmaNorm(LayerNorm):
 class RMSNorm(Layer):
     """Scales each vector to a mean square of 1, then applies a learned gain; there is no shift.
 
-    x / √(mean(x²) + ε) · weight, over the last axis. `weight` (D) starts at 1.
+    x / √(mean(x²) + ε) · weight, over the last axis. `weight` (D) starts at 1;
+    without a `gain`, there is none.
 
     Source: Zhang and Sennrich 2019, "Root Mean Square Layer Normalization",
     equation 4. Derived in chapter 05, its gradient in 09.
@@ -105,12 +106,17 @@ class RMSNorm(Layer):
     """
 
     def __init__(
-        self, d_model: int, *, eps: float = 1e-5, dtype: DTypeLike = np.float32
+        self,
+        d_model: int,
+        *,
+        eps: float = 1e-5,
+        gain: bool = True,
+        dtype: DTypeLike = np.float32,
     ) -> None:
         checks.whole("d_model", d_model)
         checks.positive("eps", eps)
         self.d_model, self.eps = d_model, eps
-        self.weight = np.ones(d_model, dtype)
+        self.weight = np.ones(d_model, dtype) if gain else None
 
     def forward(
         self, x: Float[np.ndarray, "*B D"], saved: Saved | None = None
@@ -120,15 +126,16 @@ class RMSNorm(Layer):
         inverse = 1 / np.sqrt(_mean_square(x) + self.eps)  # (..., 1)
         standard = x * inverse
         save_for_backward(saved, standard, inverse)
-        return standard * self.weight
+        return standard if self.weight is None else standard * self.weight
 
     def backward(
         self, grad: Float[np.ndarray, "*B D"], saved: Saved
     ) -> Float[np.ndarray, "*B D"]:
         """Maps the gradient of the output to that of x."""
         standard, inverse = saved.pop()
-        self.accumulate(weight=_over_rows(grad * standard))
-        grad = grad * self.weight
+        if self.weight is not None:
+            self.accumulate(weight=_over_rows(grad * standard))
+            grad = grad * self.weight
         return (grad - standard * _mean_product(grad, standard)) * inverse
 
 

@@ -51,6 +51,7 @@ def stretch(
     original_context: int,
     slow: float = 1.0,
     fast: float = 32.0,
+    truncate: bool = True,
 ) -> Float[np.ndarray, " {d}//2"]:
     """Returns the factor on each pair's frequency that stretches a context: 1 for fast pairs, less for slow ones.
 
@@ -61,7 +62,8 @@ def stretch(
     shown all angles, so they stay as they are and still tell neighbours apart. In
     between, `"llama3"` blends by the number of rotations, and `"yarn"` by the
     index of the pair, where the ramp begins and ends at a whole index, as in its
-    authors' code. `"linear"` divides every pair. The result is float64.
+    authors' code, or with `truncate=False` in between, as in gpt-oss. `"linear"`
+    divides every pair. The result is float64.
 
     Source: Peng et al. 2024, "YaRN: Efficient Context Window Extension of Large
     Language Models", section 3.2, "NTK-by-parts", which is `"llama3"` with slow
@@ -91,7 +93,9 @@ def stretch(
             / (2 * math.log(base))
             for rotations in (fast, slow)
         )  # the indices of the pairs that make so many rotations
-        first, last = max(math.floor(first), 0), min(math.ceil(last), d - 1)
+        if truncate:
+            first, last = math.floor(first), math.ceil(last)
+        first, last = max(first, 0), min(last, d - 1)
         last = last if last != first else first + 0.001
         kept = 1 - (np.arange(d // 2) - first) / (last - first)
     kept = kept.clip(0, 1)
@@ -150,8 +154,13 @@ class RotaryPositions(NoPositions):
     some pairs down for longer texts: see `stretch`. `attention_factor` multiplies
     the rotated queries and keys, and so its square the scores.
 
+    If `share` is below 1, only so many of a head's features rotate. They are the
+    first ones, as if the head had no more; or with `proportional`, the pairs lie
+    as in the whole head, and the slower ones have an angle of 0.
+
     Source: Su et al. 2021, "RoFormer", section 3.2; the factor: Peng et al. 2024,
-    "YaRN", the scaling of attention, where it is √(1/t). Derived in chapter 04.
+    "YaRN", the scaling of attention, where it is √(1/t); a share: Black et al.
+    2022, "GPT-NeoX-20B", section 2.1.1. Derived in chapter 04, shares in 16.
 
     Raises:
         ValueError: `d_head` is odd or below 2, a number is not positive and
@@ -173,12 +182,17 @@ class RotaryPositions(NoPositions):
         slow: float = 1.0,
         fast: float = 32.0,
         attention_factor: float = 1.0,
+        share: float = 1.0,
+        proportional: bool = False,
+        truncate: bool = True,
     ) -> None:
         checks.even("d_head", d_head)
         checks.positive("base", base)
         checks.one_of("layout", layout, ("half", "interleaved"))
         checks.positive("interpolation", interpolation)
         checks.positive("attention_factor", attention_factor)
+        checks.rotated_share("share", share, d_head)
+        self.n_rotated, self.proportional = round(share * d_head), proportional
         self.d_head, self.base, self.layout = d_head, base, layout
         self.attention_factor = attention_factor
         self.stretching = {
@@ -187,6 +201,7 @@ class RotaryPositions(NoPositions):
             "original_context": original_context,
             "slow": slow,
             "fast": fast,
+            "truncate": truncate,
         }
         stretch(d_head, base=base, **self.stretching)  # refuses what does not fit
 
@@ -199,16 +214,32 @@ class RotaryPositions(NoPositions):
         """Rotates each row of x (..., H, T, K), queries or keys, by its position, 0..T-1 by default."""
         angles = self._angles(x, position_ids)
         save_for_backward(saved, angles)
-        rotated = rotate(x, angles, layout=self.layout)
-        return _times(self.attention_factor, rotated)
+        return self._turned(x, angles)
 
     def rotate_backward(
         self, grad: Float[np.ndarray, "*B T K"], saved: Saved
     ) -> Float[np.ndarray, "*B T K"]:
         """Rotates the gradient back by the same angles: the transpose of a rotation is its inverse."""
         (angles,) = saved.pop()
-        rotated = rotate(grad, -angles, layout=self.layout)
-        return _times(self.attention_factor, rotated)
+        return self._turned(grad, -angles)
+
+    def _turned(
+        self,
+        x: Float[np.ndarray, "*B T K"],
+        angles: Float[np.ndarray, "..."],
+    ) -> Float[np.ndarray, "*B T K"]:
+        """Rotates the features that rotate, and leaves the others."""
+        n = self._width
+        rotated = rotate(x[..., :n], angles, layout=self.layout)
+        rotated = _times(self.attention_factor, rotated)
+        if n == self.d_head:
+            return rotated
+        return np.concatenate([rotated, x[..., n:]], axis=-1)
+
+    @property
+    def _width(self) -> int:
+        """Returns how many features are rotated, also those by an angle of 0."""
+        return self.d_head if self.proportional else self.n_rotated
 
     def _angles(
         self,
@@ -218,11 +249,11 @@ class RotaryPositions(NoPositions):
         position_ids = positions_of(
             x, position_ids, "d_head", self.d_head, heads=True
         )
-        angles = rotation_angles(
-            position_ids.reshape(-1), self.d_head, base=self.base
-        )
-        angles *= stretch(self.d_head, base=self.base, **self.stretching)
-        angles = angles.reshape(*position_ids.shape, self.d_head // 2)
+        n = self._width
+        angles = rotation_angles(position_ids.reshape(-1), n, base=self.base)
+        angles *= stretch(n, base=self.base, **self.stretching)
+        angles[:, self.n_rotated // 2 :] = 0
+        angles = angles.reshape(*position_ids.shape, n // 2)
         # (T, K/2), or with a batch (B, 1, T, K/2): the same for all heads
         return angles if position_ids.ndim == 1 else angles[:, None]
 

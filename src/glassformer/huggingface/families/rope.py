@@ -32,7 +32,9 @@ SCALINGS: dict[str, dict[str, tuple[str, Any]]] = {
         "rope_original_context": ("original_max_position_embeddings", None),
         "rope_attention_factor": ("attention_factor", None),
     },
+    "proportional": {"rope_interpolation": ("factor", 1.0)},
 }
+USUAL = ("default", "linear", "llama3", "yarn")
 RAMP = {"rope_slow", "rope_fast", "rope_original_context"}
 
 
@@ -53,20 +55,23 @@ class Rope:
     """The rotary positions of a family: of all layers, with one base, or of `kinds` of layers.
 
     `scalings` are the kinds of stretching that the family has, `default` the settings of a file without any, and `more`
-    keys among the settings that others do not have.
+    keys among the settings that others do not have. `share` is how much of a head rotates if the file does not say;
+    without it, the file cannot say.
     """
 
     base: float = ROPE_BASE
-    scalings: tuple[str, ...] = tuple(SCALINGS)
+    scalings: tuple[str, ...] = USUAL
     default: Mapping[str, Any] = field(default_factory=dict)
     more: tuple[str, ...] = ()
+    share: float | None = None
     kinds: Mapping[str, OfKind] = field(default_factory=dict)
 
     @property
     def keys(self) -> list[str]:
         """Returns the keys of files that are read."""
         outside = [kind.outside for kind in self.kinds.values() if kind.outside is not None]
-        return list(dict.fromkeys([*ROPE, *outside]))
+        share = [] if self.share is None else ["partial_rotary_factor"]
+        return list(dict.fromkeys([*ROPE, *outside, *share]))
 
     def unknown(self, given: Mapping[str, Any]) -> Iterator[str]:
         """Yields the keys among the settings that are not known, such as "rope_scaling.new"."""
@@ -133,9 +138,11 @@ class Rope:
             raise unsupported(given, where, f"known are {', '.join(self.scalings)}")
         if settings.get("type") not in (None, kind):
             raise contradiction("rope_type", kind, "type", settings["type"])
-        if settings.get("partial_rotary_factor") not in (None, 1):
+        if self.share is None and settings.get("partial_rotary_factor") not in (None, 1):
             raise unsupported(given, where, "every head is rotated as a whole")
         outer = {"rope_theta": outside}
+        if self.share is not None:
+            outer["partial_rotary_factor"] = "partial_rotary_factor"
         if kind in ("llama3", "yarn"):
             outer["original_max_position_embeddings"] = "original_max_position_embeddings"
         for name, key in outer.items():
@@ -144,8 +151,14 @@ class Rope:
                 raise contradiction(str(key), other, f"{where}.{name}", inner)
         usual = base if outside is None else given.get(outside, base)
         found = {"rope_base": settings.get("rope_theta", usual)}
-        if kind != "default":
+        if kind not in ("default", "proportional"):
             found["rope_scaling"] = kind
+        if self.share is not None:
+            usual = given.get("partial_rotary_factor")
+            usual = self.share if usual is None else usual
+            found["rope_share"] = settings.get("partial_rotary_factor", usual)
+        if kind == "proportional":
+            found["rope_proportional"] = True
         for ours, (theirs, default) in SCALINGS[kind].items():
             value = settings.get(theirs)
             if value is None and default == NEEDED:
@@ -154,8 +167,9 @@ class Rope:
         if "rope_original_context" in found and "original_max_position_embeddings" in given:
             found["rope_original_context"] = given["original_max_position_embeddings"]  # as in transformers
         if kind == "yarn":
-            if settings.get("truncate", True) is not True:
-                raise unsupported(given, where, "the ramp begins and ends at a whole pair")
+            checks.flag("truncate", settings.get("truncate", True))
+            if not settings.get("truncate", True):
+                found["rope_truncate"] = False
             if found["rope_attention_factor"] is None:
                 found["rope_attention_factor"] = _attention_factor(settings)
         return found
@@ -184,7 +198,13 @@ def _settings(config: ModelConfig) -> dict[str, Any]:
     scaling = config.rope_scaling
     if scaling == "linear" and config.rope_interpolation == 1:
         scaling = "default"
+    if config.rope_proportional:
+        scaling = "proportional"
     rope = {"rope_type": scaling, "rope_theta": config.rope_base}
+    if config.rope_share != 1:
+        rope["partial_rotary_factor"] = config.rope_share
+    if not config.rope_truncate:
+        rope["truncate"] = False
     return rope | {theirs: getattr(config, ours) for ours, (theirs, _) in SCALINGS[scaling].items()}
 
 

@@ -41,6 +41,9 @@ MUST_BE = {
     "positions": "rope",
     "rope_layout": "half",
     "rope_interpolation": 1,
+    "rope_share": 1,
+    "rope_proportional": False,
+    "rope_truncate": True,
     "rope_attention_factor": 1,
     "sliding_window": None,
     "norm": "rmsnorm",
@@ -64,7 +67,7 @@ MUST_BE = {
 def refusal(fields: Mapping[str, Any]) -> str | None:
     """Returns in words why transformer.js cannot run a configuration, or None if it can."""
     for name, value in MUST_BE.items():
-        if (own := fields.get(name)) != value:
+        if (own := fields.get(name, value)) != value:
             return f"{name}={_in_json(own)} is not {_in_json(value)}"
     if fields["qk_norm"] == "width":
         return 'qk_norm="width" is not true or false'

@@ -12,6 +12,9 @@ export const MUST_BE = {
   positions: "rope",
   rope_layout: "half",
   rope_interpolation: 1,
+  rope_share: 1,
+  rope_proportional: false,
+  rope_truncate: true,
   rope_attention_factor: 1,
   sliding_window: null,
   norm: "rmsnorm",
@@ -36,7 +39,7 @@ const MOST_KEPT = 2 ** 30; // bytes that are reserved for keys and values; a con
 // Why a configuration cannot be run here, in words; null if it can.
 export function refusal(config) {
   for (const [name, value] of Object.entries(MUST_BE)) {
-    const own = config[name] ?? null;
+    const own = name in config ? config[name] : value; // a file has some fields only if they are set
     if (own !== value) return `${name}=${JSON.stringify(own)} is not ${JSON.stringify(value)}`;
   }
   if (config.qk_norm === "width") return `qk_norm="width" is not true or false`;
