@@ -328,6 +328,98 @@ def training(rounds: int) -> list[Row]:
     return [slower("training step, 12 × 64 characters", "modern recipe", "recipe of 2019", ratios, 1.7)]
 
 
+def attending(backward: bool) -> Works:
+    """Causal attention of one head over 4,096 positions, and its gradients if wanted: in pieces, whole, and torch's."""
+    rng = np.random.default_rng(0)
+    q, k, v, grad = (rng.normal(size=(1, 4096, 64)).astype(np.float32) for _ in range(4))
+    tensors = [torch.from_numpy(x).requires_grad_(backward) for x in (q, k, v)]
+
+    def pieces() -> list[np.ndarray]:
+        mixed, lse = scratch.attention_in_pieces(q, k, v, causal=True)
+        if not backward:
+            return [mixed]
+        return [mixed, *scratch.attention_in_pieces_backward(grad, q, k, v, mixed, lse, causal=True)]
+
+    def whole() -> list[np.ndarray]:
+        mixed, weights = scratch.scaled_dot_product_attention(q, k, v, causal=True)
+        if not backward:
+            return [mixed]
+        return [mixed, *scratch.scaled_dot_product_attention_backward(grad, q, k, v, weights)[:3]]
+
+    def in_torch(attend: Callable[..., torch.Tensor]) -> Callable[[], list[np.ndarray]]:
+        def work() -> list[np.ndarray]:
+            mixed = attend(*tensors)
+            if not backward:
+                return [mixed.numpy()]
+            gradients = torch.autograd.grad(mixed, tensors, torch.from_numpy(grad))
+            return [mixed.detach().numpy(), *(each.numpy() for each in gradients)]
+
+        return work
+
+    return {
+        "pieces, NumPy": pieces,
+        "whole, NumPy": whole,
+        "pieces, PyTorch": in_torch(lambda *qkv: nn.attention_in_pieces(*qkv, causal=True)[0]),
+        "whole, PyTorch": in_torch(lambda *qkv: nn.scaled_dot_product_attention(*qkv, causal=True)[0]),
+        # without the axis of texts, torch does not take its kernel in pieces
+        "torch's kernel": in_torch(
+            lambda *qkv: torch.nn.functional.scaled_dot_product_attention(
+                *(x[None] for x in qkv), is_causal=True
+            )[0]
+        ),
+    }
+
+
+def in_pieces(rounds: int) -> list[Row]:
+    """Compares attention in pieces with the form that holds all weights at once, and with torch's kernel in C++.
+
+    The memory is that of a call beyond its inputs, in a process of its own.
+    """
+    rows = []
+    for part, goals in (("pieces", (0.8, 0.5, 3.0)), ("pieces-backward", (0.9, 0.4, 3.0))):
+        works = WORKS[part]()
+        expected = works["torch's kernel"]()
+        for work in works.values():
+            for found, wanted in zip(work(), expected, strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+        times = take_turns(part, rounds, works)
+        peaks = {name: peak_of(part, name) for name in works}
+        title = "attention, 1 head, 4,096 positions" + (", forward + backward" if "back" in part else "")
+        pairs = (
+            ("pieces, NumPy", "whole, NumPy"),
+            ("pieces, PyTorch", "whole, PyTorch"),
+            ("pieces, PyTorch", "torch's kernel"),
+        )
+        for (ours, rival), goal in zip(pairs, goals, strict=True):
+            rows.append(slower(title, ours, rival, compared(times, ours, rival), goal))
+            if "whole" in rival:
+                share = peaks[ours] / peaks[rival]
+                measured = f"{peaks[ours]:.0f} MB of {peaks[rival]:.0f}"
+                rows.append(Row(f"memory, {title}", ours, rival, measured, "≤ 0.15", share <= 0.15))
+        kernel = peaks["torch's kernel"]
+        measured = f"{peaks['pieces, PyTorch'] - kernel:.0f} MB more than {kernel:.0f}"
+        met = peaks["pieces, PyTorch"] - kernel <= 30
+        rows.append(
+            Row(f"memory, {title}", "pieces, PyTorch", "torch's kernel", measured, "≤ 30 MB more", met)
+        )
+    return rows
+
+
+def peak_of(part: str, name: str) -> float:
+    """Returns the peak memory of a work in megabytes, beyond what its process held before, measured in a new one."""
+    command = [sys.executable, __file__, "--part", part, "--peak-of", name]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def peak(work: Callable[[], object]) -> float:
+    """Returns by how many megabytes the memory of this process grows at most during a work."""
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # Linux: the peak counts from here
+    before = _resident("VmRSS")
+    work()
+    return (_resident("VmHWM") - before) / 1e6
+
+
 def one_character(rounds: int) -> list[Row]:
     """Measures what chapter 11 says of the time for a character: it goes into calls, and neither work nor weights."""
     found = character_times.measure(rounds)
@@ -578,11 +670,8 @@ def memory_of(room: str) -> float:
     model = {"scratch": scratch, "nn": nn}[room].Transformer(config, generator=None).eval()
     generate(model, np.arange(4), 2, temperature=0)  # libraries make their own buffers when first used
     cache = model.new_cache(1, n_prompt + n_new).nbytes
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # Linux: the peak counts from here
-    before = _resident("VmRSS")
-    generate(model, np.arange(n_prompt), n_new, temperature=0)
-    return (_resident("VmHWM") - before - cache) / 1e6  # below 0 where memory freed before is used again
+    beyond = peak(lambda: generate(model, np.arange(n_prompt), n_new, temperature=0))
+    return beyond - cache / 1e6  # below 0 where memory freed before is used again
 
 
 def _resident(name: str) -> int:
@@ -622,6 +711,8 @@ WORKS: dict[str, Callable[[], Works]] = {
     "forward": reading_a_text,
     "backward": learning,
     "training": stepping,
+    "pieces": lambda: attending(backward=False),
+    "pieces-backward": lambda: attending(backward=True),
     "page": beside_the_page,
 }
 PARTS = {
@@ -631,6 +722,7 @@ PARTS = {
     "forward": forward,
     "backward": forward_and_backward,
     "training": training,
+    "pieces": in_pieces,
     "loading": loading,
     "engine": engine,
     "memory": lambda rounds: memory(),
@@ -662,9 +754,13 @@ def main() -> int:
     parser.add_argument("--switched", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--part", choices=WORKS, help=argparse.SUPPRESS)
     parser.add_argument("--work", help=argparse.SUPPRESS)
+    parser.add_argument("--peak-of", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
         wait_for_turns(WORKS[arguments.part]()[arguments.work])
+        return 0
+    if arguments.peak_of:
+        print(peak(WORKS[arguments.part]()[arguments.peak_of]))
         return 0
     if arguments.memory_of:
         print(memory_of(arguments.memory_of))

@@ -78,11 +78,13 @@ def executed(item, shown):
 X, P = np.linspace(-2, 2, 24).reshape(2, 3, 4), np.array([0, 3, 5])
 ARGUMENTS = {
     "alibi_slopes": (6,),
+    "attention_in_pieces": (X, X, X),
     "causal_mask": (2, 3),
     "cross_entropy": (X, np.array([[0, 1, 3], [2, 2, -100]])),
     "frequencies": (6,),
     "gelu": (X,),
     "gelu_tanh": (X,),
+    "merge": (X, X[..., 0], -X, X[..., 1]),
     "merge_heads": (X[None],),
     "orthogonalized": (X[0],),
     "relative_positions": (P, P),

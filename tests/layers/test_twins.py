@@ -25,6 +25,7 @@ FILES = [
     "position_scale",
     "scores",
     "attention",
+    "pieces",
     "multi_head",
     "sinks",
     "output_gate",

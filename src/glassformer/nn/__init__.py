@@ -41,6 +41,10 @@ from glassformer.nn.multi_head import MultiHeadAttention
 from glassformer.nn.norm import LayerNorm, NoNorm, RMSNorm, SigmaNorm
 from glassformer.nn.output_gate import OutputGate
 from glassformer.nn.output_norm import OutputNorm
+from glassformer.nn.pieces import (
+    attention_in_pieces,
+    merge,
+)
 from glassformer.nn.position_scale import PositionScale
 from glassformer.nn.positions import (
     LearnedPositions,
@@ -109,11 +113,13 @@ __all__ = [
     "Unembedding",
     "WindowCache",
     "alibi_slopes",
+    "attention_in_pieces",
     "causal_mask",
     "cross_entropy",
     "frequencies",
     "gelu",
     "gelu_tanh",
+    "merge",
     "merge_heads",
     "relative_positions",
     "relu",

@@ -51,6 +51,11 @@ from glassformer.scratch.optimizer import (
 )
 from glassformer.scratch.output_gate import OutputGate
 from glassformer.scratch.output_norm import OutputNorm
+from glassformer.scratch.pieces import (
+    attention_in_pieces,
+    attention_in_pieces_backward,
+    merge,
+)
 from glassformer.scratch.position_scale import PositionScale
 from glassformer.scratch.positions import (
     LearnedPositions,
@@ -124,6 +129,8 @@ __all__ = [
     "Unembedding",
     "WindowCache",
     "alibi_slopes",
+    "attention_in_pieces",
+    "attention_in_pieces_backward",
     "causal_mask",
     "clip_gradients",
     "cross_entropy",
@@ -132,6 +139,7 @@ __all__ = [
     "gelu",
     "gelu_tanh",
     "in_numpy",
+    "merge",
     "merge_heads",
     "orthogonalized",
     "relative_positions",
