@@ -76,7 +76,7 @@ WRONG_VALUES = {
     "attend(q=(2, 5, 4))": "q (2, 5, 4), k (6, 4), v (6, 4): "
     "q and k must agree on every axis except that of the positions, T or S",
     "attend(v=(1, 4))": "q (5, 4), k (6, 4), v (1, 4): "
-    "every key needs one value, so k and v must have the same shape",
+    "every key needs one value, so k and v may differ only in the last axis",
     "attend(q=(4,))": "q (4,), k (6, 4), v (6, 4): each needs at least two axes, (..., T, K)",
     "attend(mask=BOOLS)": "mask of shape (2, 3) does not broadcast to the scores' (5, 6)",
     "attend(mask=np.ones((1, 5, 6), bool))": "mask of shape (1, 5, 6) does not broadcast to the scores' (5, 6)",
@@ -104,6 +104,15 @@ WRONG_VALUES = {
     "acts_on('positions', nn.RotaryPositions(4), 'input', nn.NoPositions)": "positions, a RotaryPositions, has "
     "acts_on='queries and keys', but must act on 'input' or 'scores': an encoding of 'input' is positions of a stack, "
     "and one of 'queries and keys' attention.position_encoding of every block",
+    "rotates('it', nn.AlibiPositions(2), 'd_head', 4)": "it, a AlibiPositions, acts on the scores, but must rotate "
+    "queries and keys",
+    "rotates('it', nn.RotaryPositions(6), 'd_head', 4)": "it.d_head=6 does not match d_head=4",
+    "indexer(None, 4, None, False)": "an indexer needs d_query_latent: it reads the latent of the queries",
+    "indexer(None, 4, 3, True)": "a layer either has an indexer or borrows_choice, not both",
+    "latent(FLOATS, None, None, False)": "memory must be None: latent attention reads its own text, "
+    "and its scores have no bias",
+    "latent(None, None, {}, True)": "borrows_choice needs shared['chosen'], "
+    "which an earlier layer with an indexer leaves there",
     # Models and their state
     "has_part('pooler', None)": "this model has no pooler: its configuration leaves it out",
     "state_dict({'a': (1,), 'b': (2,)}, {'b': (3,), '\\x1b': (1,)})": "the state does not fit: a is missing; "

@@ -30,6 +30,8 @@ FILES = [
     "sinks",
     "output_gate",
     "key_value_sharing",
+    "latent",
+    "indexer",
     "attentions",
     "feedforward",
     "block",

@@ -79,6 +79,40 @@ def acts_on(name: str, encoding: Any, here: str, plain: type) -> None:
     )
 
 
+def rotates(name: str, encoding: Any, size_name: str, size: int) -> None:
+    """Checks that a position encoding rotates vectors of that size or does nothing, and adds nothing to the scores."""
+    if encoding.acts_on == "scores":
+        raise ValueError(
+            f"{name}, a {type(encoding).__name__}, acts on the scores, but must rotate queries and keys"
+        )
+    equal(f"{name}.d_head", getattr(encoding, "d_head", size), size_name, size)
+
+
+def indexer(value: Any, d_model: int, d_query_latent: int | None, borrows_choice: bool) -> None:
+    """Checks that an indexer fits latent attention, which either has one or borrows what another has chosen."""
+    if d_query_latent is None:
+        raise ValueError("an indexer needs d_query_latent: it reads the latent of the queries")
+    if borrows_choice:
+        raise ValueError("a layer either has an indexer or borrows_choice, not both")
+    equal("indexer.d_query", value.d_query, "d_query_latent", d_query_latent)
+    equal("indexer.d_model", value.d_model, "d_model", d_model)
+
+
+def latent(memory: Any, score_bias: Any, shared: Any, borrows_choice: bool) -> None:
+    """Checks that latent attention reads its own text, with no score bias, and finds the choice that it borrows."""
+    if door.closed:
+        return
+    for name, given in (("memory", memory), ("score_bias", score_bias)):
+        if given is not None:
+            raise ValueError(
+                f"{name} must be None: latent attention reads its own text, and its scores have no bias"
+            )
+    if borrows_choice and "chosen" not in (shared or {}):
+        raise ValueError(
+            "borrows_choice needs shared['chosen'], which an earlier layer with an indexer leaves there"
+        )
+
+
 def own_parts(names: Iterable[str]) -> str:
     """Says what a model has whose weights, of these names, are not those that its configuration makes."""
     if any(name.endswith(".A") for name in names):
@@ -147,8 +181,8 @@ def going_back(length: int, filled: int, spare: int | None = None) -> None:
 
 
 def attention_shapes(q: Shape, k: Shape, v: Shape) -> None:
-    """Checks that queries (..., T, K) can attend to keys and values (..., S, K), and that there is at least one key."""
-    if len(q) > 1 and k == v and q[:-2] == k[:-2] and q[-1] == k[-1] and k[-2] > 0:
+    """Checks that queries (..., T, K) can attend to keys (..., S, K) and values (..., S, U), at least one of each."""
+    if len(q) > 1 and k[:-1] == v[:-1] and q[:-2] == k[:-2] and q[-1] == k[-1] and k[-2] > 0:
         return
     shapes = f"q {tuple(q)}, k {tuple(k)}, v {tuple(v)}"
     if min(len(q), len(k), len(v)) < 2:
@@ -157,8 +191,8 @@ def attention_shapes(q: Shape, k: Shape, v: Shape) -> None:
         raise ValueError(f"{shapes}: q and k must agree on every axis except that of the positions, T or S")
     if q[-1] != k[-1]:
         raise ValueError(f"{shapes}: q and k must agree on the last axis, d_head")
-    if k != v:
-        raise ValueError(f"{shapes}: every key needs one value, so k and v must have the same shape")
+    if k[:-1] != v[:-1]:
+        raise ValueError(f"{shapes}: every key needs one value, so k and v may differ only in the last axis")
     raise ValueError(f"{shapes}: there is no key to attend to")
 
 

@@ -33,7 +33,9 @@ from glassformer.nn.feedforward import (
     silu,
 )
 from glassformer.nn.head import Pooler, Unembedding
+from glassformer.nn.indexer import Indexer
 from glassformer.nn.key_value_sharing import KeyValueSharing
+from glassformer.nn.latent import LatentAttention
 from glassformer.nn.linear import Linear
 from glassformer.nn.loss import cross_entropy
 from glassformer.nn.model import Stack, Transformer
@@ -88,8 +90,10 @@ __all__ = [
     "Block",
     "BorrowedCache",
     "FeedForward",
+    "Indexer",
     "KeyValueCache",
     "KeyValueSharing",
+    "LatentAttention",
     "LayerNorm",
     "LearnedPositions",
     "Linear",

@@ -48,7 +48,7 @@ def window_mask(
 def scaled_dot_product_attention(
     q: Float[Tensor, "*B T K"],
     k: Float[Tensor, "*B S K"],
-    v: Float[Tensor, "*B S K"],
+    v: Float[Tensor, "*B S U"],
     *,
     mask: Bool[Tensor, "..."] | None = None,
     causal: bool = False,
@@ -56,7 +56,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     change: Callable[[Tensor], Tensor] | None = None,
     normalize: Callable[[Tensor], Tensor] | None = None,
-) -> tuple[Float[Tensor, "*B T K"], Float[Tensor, "*B T S"]]:
+) -> tuple[Float[Tensor, "*B T U"], Float[Tensor, "*B T S"]]:
     """As `scratch.scaled_dot_product_attention`, in PyTorch, step by step."""
     checks.attention(q, k, v, mask, score_bias)
     scores = q @ k.transpose(-1, -2)  # (..., T, S)

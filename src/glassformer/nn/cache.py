@@ -20,20 +20,24 @@ class KeyValueCache:
         capacity: int,
         d_head: int,
         *,
+        d_value: int | None = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | None = None,
     ) -> None:
+        d_value = d_head if d_value is None else d_value
         for name, size in (
             ("batch_size", batch_size),
             ("n_kv_heads", n_kv_heads),
             ("capacity", capacity),
             ("d_head", d_head),
+            ("d_value", d_value),
         ):
             checks.whole(name, size)
         self.capacity = capacity
-        shape = (batch_size, n_kv_heads, self._most(capacity), d_head)
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)
-        self.values = torch.zeros_like(self.keys)
+        rows = (batch_size, n_kv_heads, self._most(capacity))
+        like = {"dtype": dtype, "device": device}
+        self.keys = torch.zeros((*rows, d_head), **like)
+        self.values = torch.zeros((*rows, d_value), **like)
         self.reset()
 
     def reset(self) -> None:
@@ -46,8 +50,8 @@ class KeyValueCache:
         return length
 
     def append(
-        self, k: Float[Tensor, "B G T K"], v: Float[Tensor, "B G T K"]
-    ) -> tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]:
+        self, k: Float[Tensor, "B G T K"], v: Float[Tensor, "B G T U"]
+    ) -> tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S U"]]:
         """Adds the keys and values of T new positions and returns those of all S so far (views, not copies)."""
         checks.fits_cache(k.shape, self.keys.shape, self.length, self.capacity)
         new = slice(self.length, self.length + k.shape[-2])
@@ -92,8 +96,8 @@ class WindowCache(KeyValueCache):
         return min(length, self.window - 1 + self.rewindable)
 
     def append(
-        self, k: Float[Tensor, "B G T K"], v: Float[Tensor, "B G T K"]
-    ) -> tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S K"]]:
+        self, k: Float[Tensor, "B G T K"], v: Float[Tensor, "B G T U"]
+    ) -> tuple[Float[Tensor, "B G S K"], Float[Tensor, "B G S U"]]:
         """Adds T new positions and returns what one of them can see: at most T + window − 1 keys and values."""
         checks.fits_cache(k.shape, self.keys.shape, self.length, self.capacity)
         seen = min(self.filled, self.window - 1) + k.shape[-2]

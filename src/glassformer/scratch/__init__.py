@@ -36,7 +36,9 @@ from glassformer.scratch.feedforward import (
     silu,
 )
 from glassformer.scratch.head import Pooler, Unembedding
+from glassformer.scratch.indexer import Indexer
 from glassformer.scratch.key_value_sharing import KeyValueSharing
+from glassformer.scratch.latent import LatentAttention
 from glassformer.scratch.layer import Layer
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.loss import cross_entropy, cross_entropy_backward
@@ -102,8 +104,10 @@ __all__ = [
     "BorrowedCache",
     "Dropout",
     "FeedForward",
+    "Indexer",
     "KeyValueCache",
     "KeyValueSharing",
+    "LatentAttention",
     "Layer",
     "LayerNorm",
     "LearnedPositions",

@@ -1,7 +1,8 @@
 """Attention: each position compares its query with the keys it may see, and averages their values.
 
 The axes, here and everywhere: B batch, T query positions, S key positions, D
-d_model, H heads, G key/value heads, K d_head.
+d_model, H heads, G key/value heads, K d_head, U d_value, which is K unless a layer
+says otherwise.
 """
 
 import math
@@ -98,7 +99,7 @@ def window_mask(
 def scaled_dot_product_attention(
     q: Float[np.ndarray, "*B T K"],
     k: Float[np.ndarray, "*B S K"],
-    v: Float[np.ndarray, "*B S K"],
+    v: Float[np.ndarray, "*B S U"],
     *,
     mask: Bool[np.ndarray, "..."] | None = None,
     causal: bool = False,
@@ -106,7 +107,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     change: Callable[[np.ndarray], np.ndarray] | None = None,
     normalize: Callable[[np.ndarray], np.ndarray] | None = None,
-) -> tuple[Float[np.ndarray, "*B T K"], Float[np.ndarray, "*B T S"]]:
+) -> tuple[Float[np.ndarray, "*B T U"], Float[np.ndarray, "*B T S"]]:
     """Returns softmax(q·kᵀ·scale + score_bias)·v and the attention weights; `scale` defaults to 1/√K.
 
     `mask` is boolean, True = may attend. `mask` and `score_bias` are (T, S) or
@@ -123,7 +124,7 @@ def scaled_dot_product_attention(
     in chapter 03.
 
     Returns:
-        The output (..., T, K) and the weights (..., T, S).
+        The output (..., T, U) and the weights (..., T, S).
 
     Raises:
         ValueError: the shapes of q, k and v, or of `mask` or `score_bias`, do not
@@ -148,10 +149,10 @@ def scaled_dot_product_attention(
 
 
 def scaled_dot_product_attention_backward(
-    grad: Float[np.ndarray, "*B T K"],
+    grad: Float[np.ndarray, "*B T U"],
     q: Float[np.ndarray, "*B T K"],
     k: Float[np.ndarray, "*B S K"],
-    v: Float[np.ndarray, "*B S K"],
+    v: Float[np.ndarray, "*B S U"],
     weights: Float[np.ndarray, "*B T S"],
     *,
     scale: float | None = None,

@@ -17,6 +17,8 @@ from glassformer.shapes import Float, Integer
 class KeyValueCache:
     """The keys and values of one attention layer, in arrays allocated once: (B, G, capacity, K) each.
 
+    Values are as wide as keys unless `d_value` says otherwise.
+
     Derived in chapter 11.
 
     Raises:
@@ -31,18 +33,22 @@ class KeyValueCache:
         capacity: int,
         d_head: int,
         *,
+        d_value: int | None = None,
         dtype: DTypeLike = np.float32,
     ) -> None:
+        d_value = d_head if d_value is None else d_value
         for name, size in (
             ("batch_size", batch_size),
             ("n_kv_heads", n_kv_heads),
             ("capacity", capacity),
             ("d_head", d_head),
+            ("d_value", d_value),
         ):
             checks.whole(name, size)
         self.capacity = capacity
-        shape = (batch_size, n_kv_heads, self._most(capacity), d_head)
-        self.keys, self.values = np.zeros(shape, dtype), np.zeros(shape, dtype)
+        rows = (batch_size, n_kv_heads, self._most(capacity))
+        self.keys = np.zeros((*rows, d_head), dtype)
+        self.values = np.zeros((*rows, d_value), dtype)
         self.reset()
 
     def reset(self) -> None:
@@ -55,8 +61,8 @@ class KeyValueCache:
         return length
 
     def append(
-        self, k: Float[np.ndarray, "B G T K"], v: Float[np.ndarray, "B G T K"]
-    ) -> tuple[Float[np.ndarray, "B G S K"], Float[np.ndarray, "B G S K"]]:
+        self, k: Float[np.ndarray, "B G T K"], v: Float[np.ndarray, "B G T U"]
+    ) -> tuple[Float[np.ndarray, "B G S K"], Float[np.ndarray, "B G S U"]]:
         """Adds the keys and values of T new positions and returns those of all S so far (views, not copies)."""
         checks.fits_cache(k.shape, self.keys.shape, self.length, self.capacity)
         new = slice(self.length, self.length + k.shape[-2])
@@ -107,8 +113,8 @@ class WindowCache(KeyValueCache):
         return min(length, self.window - 1 + self.rewindable)
 
     def append(
-        self, k: Float[np.ndarray, "B G T K"], v: Float[np.ndarray, "B G T K"]
-    ) -> tuple[Float[np.ndarray, "B G S K"], Float[np.ndarray, "B G S K"]]:
+        self, k: Float[np.ndarray, "B G T K"], v: Float[np.ndarray, "B G T U"]
+    ) -> tuple[Float[np.ndarray, "B G S K"], Float[np.ndarray, "B G S U"]]:
         """Adds T new positions and returns what one of them can see: at most T + window − 1 keys and values."""
         checks.fits_cache(k.shape, self.keys.shape, self.length, self.capacity)
         seen = min(self.filled, self.window - 1) + k.shape[-2]
