@@ -154,6 +154,31 @@ WRONG_VALUES = {
     "there is nothing to average",
     "fits('It', 2**34, 2**33)": "It needs at least 16.0 GiB of memory, but only 8.0 GiB is available",
     "fits('It', 2**70, 2**33)": "It needs at least a billion GiB of memory, but only 8.0 GiB is available",
+    # Compressed tokens
+    "compression(0, False, None, None, None, True)": "compress=0 must be at least 1",
+    "compression(4, False, None, None, None, False)": (
+        "causal=False must be True: a query sees the blocks that are complete"
+    ),
+    "compression(1, True, None, None, None, True)": (
+        "overlapping=True needs compress above 1: there are no compressed tokens"
+    ),
+    "compression(1, False, 2, 2, 2, True)": "top_k=2 needs compress above 1: there are no compressed tokens",
+    "compression(4, False, None, 2, None, True)": (
+        "index_heads=2 needs top_k: without it, every compressed token is seen"
+    ),
+    "rotated('d_head', 4, 6)": "d_rotated=6 must be at most d_head=4",
+    "left_out(memory=FLOATS)": (
+        "memory must be None: this attention reads its own text alone, and adds no bias"
+    ),
+    "padded_after(BOOLS[0], 4)": "mask.shape[-1]=3 does not match positions so far=4",
+    "padded_after(BOOLS, 3)": (
+        "mask of shape (2, 3) differs from query to query: a compressed token is seen whole, "
+        "so mask must be (..., 1, S)"
+    ),
+    "padded_after(INTS[0] > 1, 3)": (
+        "mask hides positions before others that it shows, but blocks to compress are counted from the first position: "
+        "pad texts on the right, or read them one by one"
+    ),
 }
 WRONG_KINDS = {
     "qk_norm('head')": "qk_norm='head' must be True or False",

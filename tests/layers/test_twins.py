@@ -33,6 +33,7 @@ FILES = [
     "latent",
     "indexer",
     "attentions",
+    "compressed",
     "feedforward",
     "block",
     "head",

@@ -16,6 +16,7 @@ from glassformer._checks.arrays import (
     places,
     vectors,
 )
+from glassformer._checks.compressed import compression, left_out, padded_after, rotated
 from glassformer._checks.models import (
     acts_on,
     attention,

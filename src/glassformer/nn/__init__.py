@@ -22,6 +22,14 @@ from glassformer.nn.cache import (
     ModelCache,
     WindowCache,
 )
+from glassformer.nn.compressed import (
+    BlockCache,
+    BlockIndexer,
+    CompressedAttention,
+    CompressedCache,
+    Compressor,
+    GroupedLinear,
+)
 from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.feedforward import (
     FeedForward,
@@ -88,8 +96,14 @@ vars(positions).update(
 __all__ = [
     "AlibiPositions",
     "Block",
+    "BlockCache",
+    "BlockIndexer",
     "BorrowedCache",
+    "CompressedAttention",
+    "CompressedCache",
+    "Compressor",
     "FeedForward",
+    "GroupedLinear",
     "Indexer",
     "KeyValueCache",
     "KeyValueSharing",

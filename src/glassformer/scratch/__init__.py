@@ -24,6 +24,14 @@ from glassformer.scratch.cache import (
     ModelCache,
     WindowCache,
 )
+from glassformer.scratch.compressed import (
+    BlockCache,
+    BlockIndexer,
+    CompressedAttention,
+    CompressedCache,
+    Compressor,
+    GroupedLinear,
+)
 from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.embedding import TokenEmbedding
 from glassformer.scratch.feedforward import (
@@ -101,9 +109,15 @@ __all__ = [
     "AdamW",
     "AlibiPositions",
     "Block",
+    "BlockCache",
+    "BlockIndexer",
     "BorrowedCache",
+    "CompressedAttention",
+    "CompressedCache",
+    "Compressor",
     "Dropout",
     "FeedForward",
+    "GroupedLinear",
     "Indexer",
     "KeyValueCache",
     "KeyValueSharing",
