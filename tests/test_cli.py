@@ -92,6 +92,12 @@ def test_params_of_a_config_of_hugging_face(tmp_path):
         assert status == 0
         assert re.search(r"^  all +1,235,814,400$", output, re.M)
         assert f"Our code runs {given}, in NumPy and in PyTorch." in words(output)
+    path.write_text(json.dumps(config_to_hf(config) | {"new": 1}), encoding="utf-8")
+    output, status = run("params", tmp_path)
+    assert status == 0
+    assert f"Our code runs {tmp_path} only without some of its keys: {path}: new=1 is not known" in words(
+        output
+    )
     path.write_text(json.dumps(config_to_hf(config) | {"head_dim": 63, "new": 1}), encoding="utf-8")
     output, status = run("params", tmp_path)
     assert status == 0

@@ -229,11 +229,21 @@ def params(
         return
     _show(describe(*(report(file, positions) for _, file in files if file is not None), positions=positions))
     for name, _ in files:
-        try:
-            _config(name, ignore or ())
-            _show(f"\nOur code runs {name}, in NumPy and in PyTorch.")
-        except (TypeError, ValueError) as error:
-            _show(f"\nOur code does not run this file: {error}.")
+        _show(f"\n{_verdict(name, ignore or ())}")
+
+
+def _verdict(name: str, ignore: Collection[str]) -> str:
+    """Says whether our code runs the model of a config.json, and otherwise exactly why not."""
+    from glassformer import pretrained
+
+    unknown: list[str] = []
+    try:
+        pretrained.configuration(name, ignore=ignore, warn=unknown.append)
+    except (TypeError, ValueError) as error:
+        return f"Our code does not run this file: {error}."
+    if unknown:
+        return f"Our code runs {name} only without some of its keys: {' '.join(unknown)}."
+    return f"Our code runs {name}, in NumPy and in PyTorch."
 
 
 @app.command()

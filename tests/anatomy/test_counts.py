@@ -9,10 +9,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from glassformer.anatomy import keys_of, known_keys, lacking, read, tables
-from glassformer.huggingface import config_to_hf
-from glassformer.huggingface.families import FORMATS
-from glassformer.published import PUBLISHED, published
+from glassformer.anatomy import keys_of, known_keys, read, tables
+from glassformer.published import published
 from tools.assets.config_classes import PLACE, classes
 
 from .small import DERIVED, NEEDED, OLD, n_weights, settings_of, small
@@ -129,18 +127,6 @@ def test_every_key_of_these_classes_has_a_sentence_or_is_known_to_have_no_effect
     for family in FAMILIES:
         given = {**small(family, meta=True).config.to_dict(), **dict.fromkeys(known_keys(family), 1)}
         assert keys_of(given)["unknown"] == [], family
-
-
-def test_nothing_is_lacking_exactly_where_our_code_reads_files():
-    unnamed = "a table of the names of this family, in config.json and of its weights"
-    for family in FAMILIES:
-        given = CONFIG_MAPPING[family](**NEEDED.get(family, {})).to_dict() | {"model_type": family}
-        missing = [what for what, _ in lacking(read({**given, **settings_of(family)}))]
-        assert (missing == []) == (family in FORMATS), family
-        assert (unnamed in missing) == (family not in FORMATS), family
-    for name, model in PUBLISHED.items():
-        with suppress(ValueError):  # no family of files has all its parts
-            assert lacking(read(config_to_hf(model.config))) == [], name
 
 
 @pytest.mark.parametrize(

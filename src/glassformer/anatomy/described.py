@@ -15,6 +15,7 @@ from typing import Any
 
 from glassformer.anatomy.formulas import evaluate, parse
 from glassformer.anatomy.reading import WRAPPED, Anatomy, Scope, read
+from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.keys import WITHOUT_EFFECT
 
 __all__ = ["describe", "fold", "keys_of", "lacking", "report", "words"]
@@ -45,11 +46,17 @@ def words() -> dict[str, Any]:
         "labels": [_row(row, "if label group words") for row in boxes["labels"]],
         "boxes": [_row(row, "if title role line new chapter") for row in boxes["boxes"]],
         "titles": boxes["titles"],
-        "lacking": [_row(row, "if what chapter") for row in missing["lacking"]],
+        "lacking": [_row([_with_lists(row[0]), *row[1:]], "if what chapter") for row in missing["lacking"]],
         "keys": {key: row for several, row in keys.items() for key in several.split()},
         "activation": activation | {"keys": activation["keys"].split()},
         "programs": [*reasons, *WITHOUT_EFFECT],
     }
+
+
+def _with_lists(formula: str) -> str:
+    """Writes out the lists that a formula of lacking.toml names: families that our code reads, and their classes."""
+    known = {name for form in FORMATS.values() for name in form.architectures}
+    return formula.replace("FAMILIES", str(list(FORMATS))).replace("CLASSES", str(sorted(known)))
 
 
 def _row(row: list[Any], names: str) -> dict[str, Any]:
@@ -179,12 +186,14 @@ def fold(items: list[Any]) -> list[list[Any]]:
 def report(file: Mapping[str, Any], positions: int) -> dict[str, Any]:
     """Returns what is said of a file: its keys, and what it has been possible to count after so many positions.
 
-    Without a reason in "trouble", it has kinds of layers, their order, weights, what the cache keeps, multiply-adds,
-    and what our layers lack.
+    Without a reason in "trouble", it has kinds of layers, their order, weights, what the cache keeps, multiply-adds.
+    If its family is known, "lacking" says what our code lacks; if that is nothing, our code runs the model, perhaps
+    without the unknown keys.
     """
     keys = keys_of(file)
     try:
         anatomy = read(file)
+        keys["lacking"] = [list(row) for row in lacking(anatomy)]
         if keys["sizes"]:
             raise ValueError(
                 f"{', '.join(keys['sizes'])} may be sizes, and are not known here in {anatomy.family}"
@@ -234,7 +243,6 @@ def _counted(anatomy: Anatomy, positions: int) -> dict[str, Any]:
         "files": {group: n if n is None else sum(n.values()) for group, n in files.items()},
         "cached": cached,
         "multiply_adds": anatomy.multiply_adds(positions),
-        "lacking": [list(row) for row in lacking(anatomy)],
     }
 
 
@@ -281,6 +289,8 @@ def _rows(one: dict[str, Any], positions: int) -> Iterator[tuple[str, ...]]:
         yield "Not counted", one["trouble"], ""
     else:
         yield from _numbers(one, positions)
+    for what, _ in one.get("lacking", ()):
+        yield "What our code lacks", what, ""
     for key, value, says, _ in one["said"]:
         yield "Keys", key, value, says
     for title, where in (
@@ -317,8 +327,6 @@ def _numbers(one: dict[str, Any], positions: int) -> Iterator[tuple[str, ...]]:
         _number(one["multiply_adds"]),
         "",
     )
-    for what, _ in one["lacking"]:
-        yield "What our code lacks", what, "", ""
 
 
 FILES = {

@@ -235,6 +235,8 @@ def read(file: Mapping[str, Any]) -> Anatomy:
             whole = {name: given[name] for name in ("tie_word_embeddings", "model_type") if name in given}
             given = whole | dict(given[key])
     family = given.get("model_type")
+    if family is None:
+        raise ValueError("model_type is missing")
     if not isinstance(family, str) or (family := _family(family)) is None:
         raise ValueError(f"model_type={given.get('model_type')!r} is not known here")
     aliases = classes()[family]["aliases"]

@@ -40,9 +40,12 @@ function namesIn(tree) {
 // What a message calls the value of a formula: the file's key, or the first name in it.
 const spell = (tree, value, look) => (typeof tree === "string" && look.key ? look.key(tree, value) : (namesIn(tree)[0] ?? "a number"));
 
+// A value in a message: JSON has no infinity, which a file may have as 1e999.
+const spelled = (value) => (typeof value === "number" ? String(value).replace("Infinity", "inf") : JSON.stringify(value));
+
 const needs = (tree, value, what, look) => {
   const name = spell(tree, value, look);
-  throw new Unread(value === null ? `${name} is missing` : `${name}=${JSON.stringify(value)} must be ${what}`);
+  throw new Unread(value === null ? `${name} is missing` : `${name}=${spelled(value)} must be ${what}`);
 };
 
 const number = (tree, value, look) =>
@@ -114,7 +117,7 @@ export function resolved(families) {
 // --- reading --------------------------------------------------------------------------------------------------------
 
 function whole(name, value) {
-  if (!Number.isInteger(value)) throw new Unread(`${name}=${JSON.stringify(value)} must be a whole number`);
+  if (!Number.isInteger(value)) throw new Unread(`${name}=${spelled(value)} must be a whole number`);
   if (value < 1) throw new Unread(`${name}=${value} must be at least 1`);
 }
 
@@ -166,8 +169,9 @@ function read(file, tables) {
     const kept = ["tie_word_embeddings", "model_type"].filter((name) => Object.hasOwn(given, name));
     given = { ...Object.fromEntries(kept.map((name) => [name, given[name]])), ...given[key] };
   }
+  if ((given.model_type ?? null) === null) throw new Unread("model_type is missing");
   const family = typeof given.model_type === "string" ? familyOf(tables, given.model_type) : undefined;
-  if (family === undefined) throw new Unread(`model_type=${JSON.stringify(given.model_type ?? null)} is not known here`);
+  if (family === undefined) throw new Unread(`model_type=${JSON.stringify(given.model_type)} is not known here`);
   const { aliases } = tables.classes[family];
   const usual = (key) => (Object.hasOwn(aliases, key) && !Object.hasOwn(given, aliases[key]) ? aliases[key] : key);
   given = Object.fromEntries(Object.entries(given).map(([key, value]) => [usual(key), value]));
@@ -350,23 +354,38 @@ const byPart = (weights) => {
   return found;
 };
 
-// Everything that is said of a file; if it cannot be counted, `trouble` says why.
+// Everything that is said of a file; if it cannot be counted, `trouble` says why. Other than Python's whole numbers, those of a
+// page are exact only up to a limit.
 export function report(file, tables, positions) {
   const keys = keysOf(file, tables.words);
   try {
     const seen = read(file, tables);
+    keys.lacking = lackingIn(seen, tables.words);
     if (keys.sizes.length) throw new Unread(`${keys.sizes.join(", ")} may be sizes, and are not known here in ${seen.family}`);
-    return { ...keys, ...numbersOf(seen, tables.words, positions) };
+    const counted = numbersOf(seen, tables.words, positions);
+    if (!isExact(counted)) throw new Unread("its numbers are larger than this page counts");
+    return { ...keys, ...counted };
   } catch (error) {
     if (!(error instanceof Unread)) throw error;
     return { ...keys, trouble: error.message };
   }
 }
 
+const holds = (rows, look) => rows.filter((row) => truthy(evaluate(row.if, look)));
+
+// What our code lacks, each with the chapter that builds it, or "".
+function lackingIn({ beside, kinds, scope }, words) {
+  const found = new Set(kinds.flatMap((kind) => holds(words.lacking, scope(kind).look)));
+  const others = Object.entries(OTHER_PARTS).filter(([name]) => beside.some((part) => part.includes(name)));
+  return [...words.lacking.filter((row) => found.has(row)).map(({ what, chapter }) => [what, chapter]), ...others.map(([, what]) => [what, ""])];
+}
+
+const isExact = ({ weights, files, cached, multiply_adds: n }) =>
+  [weights, Object.values(files), cached, n].flat(Infinity).every((one) => typeof one !== "number" || one <= Number.MAX_SAFE_INTEGER);
+
 function numbersOf({ family, beside, kinds, scope, weights, kept, multiplyAdds }, words, positions) {
   const scopes = kinds.map((kind) => scope(kind).look);
   const filled = (pieces, look) => pieces.map((piece, i) => (i % 2 ? shown(evaluate(piece, look)) : piece)).join("");
-  const holds = (rows, look) => rows.filter((row) => truthy(evaluate(row.if, look)));
   const used = byPart(weights({ active: true }));
   const all = byPart(weights());
   const sum = (numbers) => numbers && Object.values(numbers).reduce((a, b) => a + b, 0);
@@ -389,6 +408,5 @@ function numbersOf({ family, beside, kinds, scope, weights, kept, multiplyAdds }
     files: Object.fromEntries(["dropped", "buffers"].map((group) => [group, sum(weights({ groups: [group] }))])),
     cached: Object.entries(now).map(([word, numbers]) => [word, numbers, numbers && [0, 1].map((k) => adds(word, k))]),
     multiply_adds: multiplyAdds(positions),
-    lacking: [...words.lacking.filter((row) => scopes.some((look) => truthy(evaluate(row.if, look)))).map(({ what, chapter }) => [what, chapter]), ...Object.entries(OTHER_PARTS).filter(([name]) => beside.some((part) => part.includes(name))).map(([, what]) => [what, ""])],
   };
 }

@@ -1,27 +1,57 @@
 // What any config.json says: layers, numbers, keys, and whether our code runs the model. See config_reader.py.
 import { inBytes, much } from "../../widgets/engine/counting.js";
 import { textOf } from "../../widgets/engine/model_file.js";
+import { namedText, twice } from "../../widgets/engine/untrusted.js";
 import { button, frame, grouped, h, hold, plural, put, redrawing, setAll, slider, uniqueId, write } from "../../widgets/kit/kit.js";
 import { chapterLink, rich } from "../../widgets/kit/rich.js";
 import { report, resolved } from "./anatomy.js";
-import { model as modelOf, parsed, unknownKeys } from "./hubconfig.js";
 
 const OWN = "a file of your own";
 
 // --- reading --------------------------------------------------------------------------------------------------------
 
-// What is said of a text: { trouble } if it is no config.json, or { report, verdict, lacks, note }.
-export function read(text, { ours, anatomy, longest }, positions) {
+const KINDS = [
+  [(value) => value === null, "null"],
+  [Array.isArray, "a list"],
+  [(value) => typeof value === "string", "a text"],
+  [(value) => typeof value === "number", "a number"],
+  [(value) => typeof value === "boolean", "true or false"],
+];
+
+// A text as an object of fields, { given }, or the reason why it is not one, { trouble }.
+function parsed(text) {
+  if (text.trim() === "") return { trouble: "There is nothing to read yet: paste a config.json, or take an example." };
+  let given;
+  try {
+    given = JSON.parse(text);
+  } catch (error) {
+    const what = namedText(text);
+    if (what) return { trouble: `This is not JSON but ${what}.` };
+    const open = text.trim().startsWith("{") ? "" : " A config.json begins with { and ends with }.";
+    return { trouble: `This is not JSON: ${error.message}.${open}` };
+  }
+  const trouble = twice(text, "This config.json");
+  if (trouble) return { trouble: `${trouble}.` };
+  const [, kind] = KINDS.find(([holds]) => holds(given)) ?? [];
+  return kind ? { trouble: `A config.json is an object of fields, { … }, and this is ${kind}.` } : { given };
+}
+
+const EXACTLY = "`python -m glassformer params FILE` checks every value, and says exactly why our code refuses a file.";
+
+// What is said of a text: { trouble } if it is no config.json, or { report, verdict, lacks, note }. The verdict follows from the
+// layers and the keys; only Python checks every value.
+export function read(text, { anatomy, longest }, positions) {
   if (text.length > longest) return { trouble: `These are ${grouped(text.length)} characters, and no config.json has more than ${grouped(longest)}.` };
   const { given, trouble } = parsed(text);
   if (trouble) return { trouble };
   const seen = report(given, anatomy, positions);
-  const { refused, large } = modelOf(given, ours);
-  const unknown = unknownKeys(given, ours).map((key) => [`\`${key}\`, which our code does not know and which may change what the model computes`, ""]);
-  if (large) return { report: seen, verdict: "It is larger than this page counts.", note: `${large}.`, lacks: [] };
-  if (refused) return { report: seen, verdict: "Our code does not run it.", note: `${refused}.`, lacks: seen.lacking ?? [] };
-  if (unknown.length) return { report: seen, verdict: "Our code runs it only without some of its keys.", note: "", lacks: unknown };
-  return { report: seen, verdict: "Our code runs it, in NumPy and in PyTorch.", note: "", lacks: [] };
+  const said = (verdict, note, lacks = []) => ({ report: seen, verdict, note, lacks });
+  if (!seen.lacking) return said("Our code does not run it.", `${seen.trouble}. ${EXACTLY}`);
+  if (seen.lacking.length) return said("Our code does not run it.", EXACTLY, seen.lacking);
+  const unknown = seen.unknown.map((key) => [`\`${key}\`, which our code does not know and which may change what the model computes`, ""]);
+  if (unknown.length) return said("Our code runs it only without some of its keys.", EXACTLY, unknown);
+  if (seen.trouble) return said("It is larger than this page counts.", EXACTLY);
+  return said("Our code runs it, in NumPy and in PyTorch.", EXACTLY);
 }
 
 // Numbers that are not known are null.
@@ -88,9 +118,9 @@ function render({ model, el }) {
     title: "Read any config.json",
     hint: "Choose a model, open a file or paste one, and this page says what is in it. Nothing is sent anywhere.",
   });
-  const [ours, shelf, chapters] = ["_ours", "_shelf", "_chapters"].map((name) => model.get(name));
+  const [shelf, chapters] = ["_shelf", "_chapters"].map((name) => model.get(name));
   const anatomy = { families: resolved({ ...model.get("_families"), ...model.get("_more_families") }), parts: model.get("_parts"), classes: model.get("_classes"), words: { ...model.get("_words"), keys: { ...model.get("_keys"), ...model.get("_more_keys") } } };
-  const tables = { ours, anatomy, longest: model.get("_longest") };
+  const tables = { anatomy, longest: model.get("_longest") };
   const texts = new Map(shelf.map(({ name, config }) => [name, JSON.stringify(JSON.parse(config), null, 2)]));
   const entryOf = (text) => {
     const { given } = text.length > tables.longest ? {} : parsed(text);
@@ -169,11 +199,11 @@ function render({ model, el }) {
     const runs = files.every(({ verdict }) => verdict?.startsWith("Our code runs it, "));
     put(answer, { class: `gf-verdict${runs ? " gf-runs" : ""}` });
     hold(answer, ["verdict", JSON.stringify(files.map(({ verdict, note, lacks, trouble }) => [verdict, note, lacks, trouble])), names], () =>
-      files.map(({ verdict, note, lacks = [], trouble }, i) => [
-        h("p", {}, files.length > 1 && `${names[i]}: `, h("strong", {}, trouble ? "It cannot be read." : verdict), " ", trouble ?? (lacks.length ? "It lacks:" : rich(note, model))),
+      files.map(({ report: seen, verdict, note, lacks = [], trouble }, i) => [
+        h("p", {}, files.length > 1 && `${names[i]}: `, h("strong", {}, trouble ? "It cannot be read." : verdict), " ", trouble ?? (lacks.length ? (seen.lacking.length ? "It lacks:" : "They are:") : rich(note, model))),
         lacks.length > 0 && [
           h("ul", { class: "gf-lacks" }, lacks.map(([what, chapter]) => h("li", {}, rich(what, model), chapter && [" (", rich(`chapter ${drawnIn(chapter)}`, model), ")"]))),
-          h("p", {}, rich("The section “Where some of today’s models differ” of chapter 15 draws such parts.", model), note && " Our code stops at this: ", note && h("small", {}, rich(note, model))),
+          h("p", {}, rich(`${seen.lacking.length ? "The section “Where some of today’s models differ” of chapter 15 draws such parts. " : ""}${note}`, model)),
         ],
       ]),
     );

@@ -1,6 +1,6 @@
 """What a family is: tables of what its config.json says, and of what it calls its weights.
 
-`tables` reads and writes files by them, and the JavaScript of chapter 13's page reads files by the same tables.
+`tables` reads and writes files by them.
 """
 
 from collections.abc import Callable, Mapping
