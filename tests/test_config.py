@@ -242,7 +242,7 @@ WRONG_VALUES = [
     ),
     (
         {"kinds": {"near": {"sinks": Sinks(), "scores": SoftCap(2.0)}}},
-        "sinks beside changed scores are not built: no published model has both",
+        "kinds['near']: sinks beside changed scores are not built: no published model has both",
     ),
     (
         {"kinds": {"near": {"gate": OutputGate()}}, "family": "encoder-decoder"},

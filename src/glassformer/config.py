@@ -16,6 +16,7 @@ from glassformer.layers import (
     NORM_PLACEMENTS,
     OF_ATTENTION,
     PLACES,
+    ROPE_LAYOUTS,
     Attention,
     FeedForward,
     Layer,
@@ -34,7 +35,6 @@ __dir__ = __all__.copy
 
 FAMILIES = ("decoder", "encoder", "encoder-decoder")
 POSITIONS = ("learned", "none", "sinusoidal", "rope", "alibi", "t5")
-ROPE_LAYOUTS = ("half", "interleaved")
 ROPE_SCALINGS = ("linear", "llama3", "yarn")
 ROPE_BASE = 10_000.0  # also the base of the sinusoids
 NORMS = ("layernorm", "layernorm_sigma", "rmsnorm")
@@ -392,6 +392,8 @@ class ModelConfig:
         inner = [key for key in OF_ATTENTION if parts.get(key) is not None]
         if inner and self.family == "encoder-decoder":
             raise ValueError(f"kinds[{name!r}] has {inner[0]}, which a model of two stacks cannot have")
+        if parts.get("form") is not None and self.positions in ("alibi", "t5"):
+            raise ValueError(f"kinds[{name!r}] has form, which cannot have positions={self.positions!r}")
         if {self.positions, own.get("positions", self.positions)} - {"rope", "none"} and "positions" in own:
             raise ValueError(
                 f"kinds[{name!r}]: positions={own['positions']!r} cannot differ from layer to layer, except between "
@@ -410,7 +412,10 @@ class ModelConfig:
             if key in own or getattr(flat, key) != getattr(self, key):
                 own[key] = getattr(flat, key)
         own = {key: own[key] for key in OF_A_LAYER if key in own}
-        return flat._only_layer().with_parts(parts), own | parts
+        try:
+            return flat._only_layer().with_parts(parts), own | parts
+        except ValueError as error:
+            raise ValueError(f"kinds[{name!r}]: {error}") from None
 
     def _only_layer(self) -> Layer:
         """Describes a layer as the flat fields do."""
@@ -460,6 +465,12 @@ class ModelConfig:
     def layers(self, n_layers: int) -> dict[str, tuple[Layer, int]]:
         """Describes each kind of layer, and says how many of the first `n_layers` of a stack are of that kind."""
         return {name: (self._layers[name], n) for name, n in self._order.numbers(n_layers).items()}
+
+    @property
+    def compresses(self) -> bool:
+        """Returns whether a layer makes tokens of blocks of positions; then texts are padded on the right only."""
+        forms = [layer.attention.form for layer in self._layers.values()]
+        return any(getattr(form, "compress", 1) > 1 for form in forms)
 
     @property
     def gated(self) -> bool:

@@ -17,8 +17,11 @@ from glassformer import _checks as checks
 __all__ = [
     "PARTS",
     "Attention",
+    "CompressedAttention",
     "FeedForward",
+    "Indexer",
     "KeyValueSharing",
+    "LatentAttention",
     "Layer",
     "Norm",
     "Order",
@@ -39,6 +42,7 @@ RESIDUAL_PLACEMENTS = (*NORM_PLACEMENTS, "output", "sandwich")
 GATES = ("sigmoid", "softplus")
 GATE_SHAPES = ("element", "head")
 VALUES = ("own", "keys")
+ROPE_LAYOUTS = ("half", "interleaved")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +113,184 @@ class KeyValueSharing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Indexer:
+    """A small attention of I heads that chooses the `top_k` positions to read. Derived in chapter 16."""
+
+    n_heads: int
+    d_head: int
+    top_k: int
+    layout: str = "half"
+
+    def __post_init__(self) -> None:
+        for name in ("n_heads", "d_head", "top_k"):
+            checks.whole(name, getattr(self, name))
+        checks.one_of("layout", self.layout, ROPE_LAYOUTS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatentAttention:
+    """Keys and values that are made of a latent of R numbers, in place of W_k and W_v. Derived in chapter 16.
+
+    The model's `d_head` is the whole width of a query and a key, of which the last P = `d_rotated` are rotated. U is
+    `d_value`, and Q `d_query_latent`, if queries have a latent, too. A layer that `borrows_choice` reads what the last
+    layer with an indexer has chosen.
+    """
+
+    d_latent: int
+    d_rotated: int
+    d_value: int
+    d_query_latent: int | None = None
+    latent_eps: float = 1e-6
+    indexer: Indexer | None = None
+    borrows_choice: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("d_latent", "d_rotated", "d_value"):
+            checks.whole(name, getattr(self, name))
+        if self.d_query_latent is not None:
+            checks.whole("d_query_latent", self.d_query_latent)
+        checks.positive("latent_eps", self.latent_eps)
+        checks.flag("borrows_choice", self.borrows_choice)
+        if self.indexer is not None and self.borrows_choice:
+            raise ValueError(
+                "borrows_choice=True leaves an indexer without work: a layer has one or the other"
+            )
+
+    def check(self, attention: "Attention") -> None:
+        """Checks that it suits the heads of the model."""
+        if self.d_rotated >= attention.d_head:
+            raise ValueError(f"d_rotated={self.d_rotated} must be below d_head={attention.d_head}")
+        if attention.window is not None:
+            raise ValueError(f"sliding_window={attention.window} is not built for latent attention")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Returns the sizes of its formula by their letters."""
+        found = {"R": self.d_latent, "P": self.d_rotated, "U": self.d_value, "Q": self.d_query_latent or 0}
+        index = self.indexer
+        return found | ({"I": index.n_heads, "J": index.d_head} if index is not None else {})
+
+    def parameters(self) -> Counter[str]:
+        """W_q (D, H·K), or through Q numbers; W_kv_down (D, R + P), W_kv_up, W_o (H·U, D), norms, and the indexer."""
+        formula = Counter(DR=1, DP=1, R=1, NHR=1, HRU=1, DHU=1)
+        formula += Counter(DHK=1) if self.d_query_latent is None else Counter(DQ=1, Q=1, HKQ=1)
+        if self.indexer is not None:
+            query = "D" if self.d_query_latent is None else "Q"
+            formula += Counter({query + "IJ": 1}) + Counter(DJ=1, DI=1, J=2)
+        return formula
+
+    def multiply_adds(self, attention: "Attention", d_model: int, n_read: int, n_past: int) -> int:
+        """The same matrices; scores and means over keys and values, or after cached positions over the latents."""
+        D, H, K, R, P, U = (
+            d_model,
+            attention.n_heads,
+            attention.d_head,
+            self.d_latent,
+            self.d_rotated,
+            self.d_value,
+        )
+        queries = D * H * K if self.d_query_latent is None else self.d_query_latent * (D + H * K)
+        widths = queries + D * (R + P) + R * H * (K - P + U) + H * U * D
+        each = 2 * R + P if n_past else K + U
+        if self.indexer is not None:
+            i, j = self.indexer.n_heads, self.indexer.d_head
+            widths += (self.d_query_latent or D) * i * j + D * (i + j)
+        n_seen = n_read + n_past
+        index = 0 if self.indexer is None else self.indexer.n_heads * self.indexer.d_head
+        return n_read * (widths + n_seen * (H * each + index))
+
+    def cached(self, attention: "Attention", n_positions: int) -> int:
+        """The latent and the rotated part of a key, and the indexer's key."""
+        index = 0 if self.indexer is None else self.indexer.d_head
+        return n_positions * (self.d_latent + self.d_rotated + index)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompressedAttention:
+    """Attention to a window and to compressed tokens, with one array for keys and values. Derived in chapter 16.
+
+    Queries come through a latent of Q = `d_query_latent` numbers; the last P = `d_rotated` features are rotated. The
+    output matrix has `n_groups` groups of `d_group` numbers. Every `compress` positions make one token, of as many more
+    if `overlapping`; an `indexer` chooses among them.
+    """
+
+    d_rotated: int
+    d_query_latent: int
+    n_groups: int
+    d_group: int
+    compress: int = 1
+    overlapping: bool = False
+    indexer: Indexer | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("d_rotated", "d_query_latent", "n_groups", "d_group", "compress"):
+            checks.whole(name, getattr(self, name))
+        checks.compression(self.compress, self.overlapping, *self.index_sizes, True)
+
+    @property
+    def index_sizes(self) -> tuple[int | None, int | None, int | None]:
+        """Returns the indexer's top_k, heads and width, or None for each."""
+        index = self.indexer
+        return (None, None, None) if index is None else (index.top_k, index.n_heads, index.d_head)
+
+    def check(self, attention: "Attention") -> None:
+        """Checks that it suits the heads of the model."""
+        checks.divisible("n_heads", attention.n_heads, "n_groups", self.n_groups)
+        checks.rotated("d_head", attention.d_head, self.d_rotated)
+        if attention.window is None or attention.rotation is None:
+            raise ValueError("compressed attention needs a sliding_window and positions='rope'")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Returns the sizes of its formula by their letters."""
+        found = {"Q": self.d_query_latent, "P": self.d_rotated, "O": self.d_group}
+        index = self.indexer
+        return found | ({"I": index.n_heads, "J": index.d_head} if index is not None else {})
+
+    def parameters(self) -> Counter[str]:
+        """The queries' two matrices, W_kv (D, K), norms, sinks, the output's two, compressors and the indexer."""
+        formula = Counter(DQ=1, Q=1, HKQ=1, DK=1, K=1, H=1, HKO=1, DO=self.n_groups)
+        if self.compress > 1:
+            formula += self._compressor("K")
+        if self.indexer is not None:
+            formula += Counter(IJQ=1, DI=1) + self._compressor("J")
+        return formula
+
+    def _compressor(self, wide: str) -> Counter[str]:
+        times = 2 if self.overlapping else 1
+        return Counter({"D" + wide: 2 * times, wide: times * self.compress + 1})
+
+    def multiply_adds(self, attention: "Attention", d_model: int, n_read: int, n_past: int) -> int:
+        """The same matrices; scores and means over the window and the compressed tokens."""
+        D, H, K, Q, times = (
+            d_model,
+            attention.n_heads,
+            attention.d_head,
+            self.d_query_latent,
+            1 + self.overlapping,
+        )
+        n_tokens = (n_past + n_read) // self.compress if self.compress > 1 else 0
+        n_seen = n_read + min(n_past, (attention.window or 1) - 1) + n_tokens
+        each = D * Q + Q * H * K + D * K + H * K * self.d_group + self.n_groups * self.d_group * D
+        if self.compress > 1:
+            each += 2 * times * D * K
+        if self.indexer is not None:
+            i, j = self.indexer.n_heads, self.indexer.d_head
+            each += Q * i * j + D * i + 2 * times * D * j + n_tokens * i * j
+        return n_read * (each + 2 * H * n_seen * K)
+
+    def cached(self, attention: "Attention", n_positions: int) -> int:
+        """The window's array, the compressed tokens, and what the unfinished blocks are made of."""
+        kept = attention.d_head * min(n_positions, (attention.window or 1) - 1)
+        if self.compress == 1:
+            return kept
+        times = 1 + self.overlapping
+        waiting = 2 * times * min(n_positions, times * self.compress - 1)
+        width = attention.d_head + (0 if self.indexer is None else self.indexer.d_head)
+        return kept + width * (n_positions // self.compress + waiting)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Attention:
     """Softmax attention with H query heads and G heads of keys and values. Derived in chapter 03."""
 
@@ -123,14 +305,44 @@ class Attention:
     gate: OutputGate | None = None
     sinks: Sinks | None = None
     sharing: KeyValueSharing | None = None
+    form: LatentAttention | CompressedAttention | None = None
+
+    def __post_init__(self) -> None:
+        if self.form is None:
+            return
+        name = type(self.form).__name__
+        for other, value in {
+            "bias": "none",
+            "qk_norm": False,
+            "gate": None,
+            "sinks": None,
+            "sharing": None,
+        }.items():
+            if getattr(self, other) != value:
+                raise ValueError(
+                    f"{other}={getattr(self, other)!r} is not built for {name}: it must be {value!r}"
+                )
+        self.form.check(self)
 
     @property
     def sizes(self) -> dict[str, int]:
         """Returns the sizes of its formula by their letters."""
-        return {"H": self.n_heads, "G": self.n_kv_heads, "K": self.d_head}
+        found = {"H": self.n_heads, "G": self.n_kv_heads, "K": self.d_head}
+        if self.form is not None:
+            found |= self.form.sizes
+            found["N"] = self.d_head - self.form.d_rotated
+        return found
+
+    @property
+    def shares(self) -> bool:
+        """Returns whether it leaves something to later layers, or takes it from earlier ones."""
+        indexes = isinstance(self.form, LatentAttention) and (self.form.indexer or self.form.borrows_choice)
+        return self.sharing is not None or bool(indexes)
 
     def parameters(self, d_model: int) -> Counter[str]:
         """W_q and W_o (D, H·K), W_k and W_v (D, G·K), with their biases and the gains of QK-norm."""
+        if self.form is not None:
+            return self.form.parameters()
         queries = "D" if self.n_heads * self.d_head == d_model else "HK"
         keys = queries if self.n_kv_heads == self.n_heads else "K" if self.n_kv_heads == 1 else "GK"
         formula = Counter({"D" + queries: 2}) + Counter({"D" + keys: self.n_maps})
@@ -154,6 +366,8 @@ class Attention:
 
     def multiply_adds(self, d_model: int, n_read: int, n_past: int) -> int:
         """W_q and W_o, W_k and W_v, the gate; scores and weighted means with what is cached, also what a mask hides."""
+        if self.form is not None:
+            return self.form.multiply_adds(self, d_model, n_read, n_past)
         widths = self.d_head * (2 * self.n_heads + self.n_maps * self.n_kv_heads)
         if self.gate is not None:
             widths += self.n_heads * (self.d_head if self.gate.per == "element" else 1)
@@ -162,6 +376,8 @@ class Attention:
 
     def cached(self, n_positions: int) -> int:
         """Returns how many numbers its cache keeps: of `n_positions`, or of those that a window can still see."""
+        if self.form is not None:
+            return self.form.cached(self, n_positions)
         if self.n_maps == 0:
             return 0
         if self.window is not None:
@@ -265,6 +481,8 @@ class Layer:
     def with_parts(self, parts: Mapping[str, Any]) -> "Layer":
         """Returns this layer with other parts at some of the `PLACES`."""
         inner = {place: part for place, part in parts.items() if place in OF_ATTENTION}
+        if (form := inner.get("form")) is not None and self.attention.rotation is not None:
+            inner["rotation"] = replace(self.attention.rotation, d_head=form.d_rotated)
         outer = {place: part for place, part in parts.items() if place not in OF_ATTENTION}
         return replace(self, attention=replace(self.attention, **inner), **outer)
 
@@ -273,6 +491,7 @@ OF_ATTENTION: dict[str, tuple[type, ...]] = {
     "gate": (OutputGate,),
     "sinks": (Sinks,),
     "sharing": (KeyValueSharing,),
+    "form": (LatentAttention, CompressedAttention),
 }
 """The places of `Attention` that a kind can fill, and the parts that can stand there."""
 
@@ -287,7 +506,11 @@ def part_from_json(value: Any) -> Any:
     """Returns the part that `part_to_json` wrote, such as {"SoftCap": {"cap": 50.0}}; anything else as it is."""
     if isinstance(value, dict) and len(value) == 1 and (name := next(iter(value))) in PARTS:
         checks.fields(name, value[name], [f.name for f in fields(PARTS[name])], [])
-        return PARTS[name](**value[name])
+        own = dict(value[name])
+        if isinstance(own.get("indexer"), dict):
+            checks.fields("indexer", own["indexer"], [f.name for f in fields(Indexer)], [])
+            own["indexer"] = Indexer(**own["indexer"])
+        return PARTS[name](**own)
     return value
 
 

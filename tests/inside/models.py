@@ -5,6 +5,14 @@ import numpy as np
 from glassformer import scratch
 from glassformer.checkpoints import model_of
 from glassformer.config import ModelConfig
+from glassformer.layers import (
+    CompressedAttention,
+    Indexer,
+    KeyValueSharing,
+    LatentAttention,
+    OutputGate,
+    Sinks,
+)
 
 GPT2 = ModelConfig(vocab_size=11, context_length=12, d_model=8, n_layers=2, n_heads=2)
 MODERN = GPT2.replace(
@@ -36,10 +44,52 @@ SUMS = {
     "a window, and positions stretched": MODERN.replace(
         sliding_window=3, rope_scaling="yarn", rope_interpolation=4.0, rope_original_context=6
     ),
+    "latents, and some of them chosen": MODERN.replace(
+        n_kv_heads=4,
+        qk_norm=False,
+        kinds={
+            "all": {
+                "form": LatentAttention(
+                    d_latent=5,
+                    d_rotated=2,
+                    d_value=3,
+                    d_query_latent=7,
+                    indexer=Indexer(n_heads=16, d_head=4, top_k=3),
+                )
+            }
+        },
+    ),
+    "sinks, and borrowed keys": MODERN.replace(
+        rope_share=2 / 3,
+        kinds={
+            "lender": {"sharing": KeyValueSharing(values="keys", norm_values=True)},
+            "borrower": {"sharing": KeyValueSharing(borrows="lender"), "sinks": Sinks()},
+        },
+        order="lender borrower",
+    ),
     "one block": GPT2.replace(n_layers=1, positions="none", feedforward="geglu", head="untied"),
 }
 POST, BENT = GPT2.replace(norm_placement="post"), GPT2.replace(head_transform=True, head_bias=True)
-DECODERS = SUMS | {"post-norm": POST, "BERT's head": BENT}
+GATED = MODERN.replace(kinds={"all": {"gate": OutputGate(per="head")}})
+COMPRESSED = MODERN.replace(
+    n_kv_heads=4,
+    qk_norm=False,
+    sliding_window=3,
+    kinds={
+        "all": {
+            "form": CompressedAttention(
+                d_rotated=2,
+                d_query_latent=7,
+                n_groups=2,
+                d_group=5,
+                compress=2,
+                overlapping=True,
+                indexer=Indexer(n_heads=16, d_head=4, top_k=1),
+            )
+        }
+    },
+)
+DECODERS = SUMS | {"post-norm": POST, "BERT's head": BENT, "gated": GATED, "compressed": COMPRESSED}
 
 
 def build(config, dtype=np.float64, seed=0):

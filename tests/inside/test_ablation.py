@@ -9,7 +9,7 @@ from glassformer import inside
 from glassformer.inside import ablated, ablations, mean_loss, without
 from glassformer.tasks import NextToken
 
-from .models import DECODERS, GPT2, MODERN, build, in_torch, some_ids
+from .models import COMPRESSED, DECODERS, GATED, GPT2, MODERN, build, in_torch, some_ids
 
 PARTS = {
     "attention": (1, "attention", None),
@@ -17,7 +17,9 @@ PARTS = {
     "feed-forward": (0, "feed-forward", None),
     "neurons": (0, "feed-forward", [4, 0, 7]),
 }
-every_decoder = pytest.mark.parametrize("name", DECODERS)
+every_decoder = pytest.mark.parametrize(
+    "name", [name for name in DECODERS if name not in ("gated", "compressed")]
+)
 every_part = pytest.mark.parametrize("part", PARTS)
 
 
@@ -32,7 +34,7 @@ def without_in_torch(model, ids, block, sublayer, which, reference=None):
     twin = in_torch(model)
     layer = twin.decoder.blocks[block]
     linear = layer.attention.W_o if sublayer == "attention" else layer.feedforward.W_down
-    size = model.config.d_head if sublayer == "attention" else 1
+    size = linear.n_in // model.config.n_heads if sublayer == "attention" else 1
     columns = slice(None) if which is None else [i * size + j for i in which for j in range(size)]
     means = []
     with torch.no_grad():
@@ -88,6 +90,15 @@ def test_the_model_gets_its_weights_back(config, part):
     for name, weight in after.items():
         assert weight is before[name]
         np.testing.assert_array_equal(weight, state[name])
+
+
+@pytest.mark.parametrize("config", [GATED, COMPRESSED], ids=["gated", "compressed"])
+def test_heads_that_cannot_be_taken_apart_are_not_removed(config):
+    with (
+        pytest.raises(ValueError, match="cannot be taken apart"),
+        ablated(build(config), 0, "attention", [0]),
+    ):
+        pass
 
 
 def test_a_model_in_single_precision_stays_so():

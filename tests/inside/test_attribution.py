@@ -10,7 +10,7 @@ from glassformer.inside.attribution import frozen
 from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
 from glassformer.trace import trace
 
-from .models import BENT, GPT2, MODERN, POST, SUMS, build, some_ids
+from .models import BENT, COMPRESSED, GATED, GPT2, MODERN, POST, SUMS, build, some_ids
 
 EXACT = {np.float64: DOUBLE, np.float32: SINGLE}
 precisions = pytest.mark.parametrize("dtype", EXACT)
@@ -117,6 +117,9 @@ def test_what_is_no_sum_is_refused():
         logit_attribution(build(POST), ids, 0)
     with pytest.raises(ValueError, match="head_transform=True"):
         writes(build(BENT), ids)
+    for config in (GATED, COMPRESSED):
+        with pytest.raises(ValueError, match="cannot be taken apart"):
+            writes(build(config), ids)
     with pytest.raises(ValueError, match="is not one of"):
         writes(build(MODERN.replace(family="encoder")), ids)
 

@@ -7,7 +7,17 @@ as soon as `OPTIONS` has it. `SYSTEMS` are well-known models, and those of other
 from itertools import combinations, product
 
 from glassformer.config import CHOICES, ModelConfig
-from glassformer.layers import KeyValueSharing, OutputGate, PositionScale, Residual, Sinks, SoftCap
+from glassformer.layers import (
+    CompressedAttention,
+    Indexer,
+    KeyValueSharing,
+    LatentAttention,
+    OutputGate,
+    PositionScale,
+    Residual,
+    Sinks,
+    SoftCap,
+)
 
 from .covering import covering
 
@@ -26,7 +36,17 @@ OPTIONS = CHOICES | {
     "n_segments": (0, 2),
     "pooler": (False, True),
     "logit_cap": (None, 0.5),
-    "kinds": ("one", "windows", "sizes", "turns", "joins", "bends", "gates", "shares", "partly"),  # see KINDS
+    "kinds": (
+        "one",
+        "windows",
+        "sizes",
+        "turns",
+        "joins",
+        "bends",
+        "gates",
+        "shares",
+        "partly",
+    ),  # see KINDS
 }
 KINDS = {
     "one": {},
@@ -141,6 +161,59 @@ SYSTEMS = {
             "far": {"n_kv_heads": 1, "d_head": 8, "d_ff": 10, "residual": Residual(placement="sandwich")},
         },
         order="near*2 far",
+    ),
+    "latents and a borrowed choice": GPT2.replace(
+        n_layers=3,
+        positions="rope",
+        rope_base=50.0,
+        rope_layout="interleaved",
+        norm="rmsnorm",
+        attention_bias="none",
+        d_head=6,
+        kinds={
+            "indexed": {
+                "form": LatentAttention(
+                    d_latent=5,
+                    d_rotated=2,
+                    d_value=3,
+                    d_query_latent=7,
+                    indexer=Indexer(n_heads=16, d_head=4, top_k=2),
+                )
+            },
+            "borrowing": {
+                "form": LatentAttention(d_latent=4, d_rotated=4, d_value=8, borrows_choice=True),
+                "residual": Residual(placement="output"),
+            },
+        },
+        order="indexed borrowing*2",
+    ),
+    "a window and compressed tokens": GPT2.replace(
+        n_layers=3,
+        positions="rope",
+        rope_base=50.0,
+        rope_layout="interleaved",
+        norm="rmsnorm",
+        attention_bias="none",
+        d_head=6,
+        sliding_window=2,
+        kinds={
+            "near": {"form": CompressedAttention(d_rotated=2, d_query_latent=3, n_groups=1, d_group=2)},
+            "chosen": {
+                "form": CompressedAttention(
+                    d_rotated=2,
+                    d_query_latent=7,
+                    n_groups=2,
+                    d_group=5,
+                    compress=2,
+                    overlapping=True,
+                    indexer=Indexer(n_heads=16, d_head=4, top_k=1),
+                )
+            },
+            "all": {
+                "form": CompressedAttention(d_rotated=4, d_query_latent=3, n_groups=1, d_group=2, compress=3)
+            },
+        },
+        order="near chosen all",
     ),
     "a GPT in NumPy": GPT2.replace(positions="sinusoidal", attention_bias="none", feedforward="gelu_tanh"),
     "a GPT of 736": GPT2.replace(

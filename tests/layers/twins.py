@@ -45,7 +45,7 @@ def texts(config, kind="plain", seed=1):
     """Returns what the model of that configuration reads, as NumPy arrays.
 
     "plain" texts are full and use the default positions. "padded" texts have padding, on the right in the first row and
-    on the left in the second, and each row has its own positions.
+    on the left in the second, and each row has its own positions. Models that compress blocks have none on the left.
     """
     rng = np.random.default_rng(seed)
     read = {"ids": rng.integers(0, config.vocab_size, (B, T))}
@@ -56,6 +56,9 @@ def texts(config, kind="plain", seed=1):
     if kind == "padded":
         read["mask"] = np.array([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]], bool)
         read["position_ids"] = np.array([[0, 1, 2, 3, 4], [0, 0, 0, 2, 3]])
+        if config.compresses:
+            read["mask"] = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)
+            read["position_ids"] = np.array([[0, 1, 2, 3, 4], [2, 3, 4, 5, 6]])
         if "source" in read:
             read["source_mask"] = np.array([[1, 1, 1, 0], [0, 1, 1, 1]], bool)
     return read

@@ -13,6 +13,7 @@ from glassformer._checks.arrays import (
     kind_of,
     places,
 )
+from glassformer._checks.compressed import padded_after
 from glassformer._checks.numbers import Shape, door, equal, flag, positive, shown, whole
 
 FAULTS = 8  # how many a message lists at most
@@ -270,6 +271,8 @@ def model_inputs(
     if mask is not None:
         past = 0 if cache is None else cache.length
         padding("mask", mask, (*B, past + T))
+        if config.compresses:
+            padded_after(mask[..., None, :], past + T)
     if source is not None:
         text_to_read(config, source, source_mask, "source_mask")
         equal("source.shape[:-1]", tuple(source.shape[:-1]), "ids.shape[:-1]", tuple(B))

@@ -8,11 +8,12 @@ matrix, temporarily.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import numpy as np
 
 from glassformer import _checks as checks
-from glassformer.inside.look import check_model, decoder_of, entering, look, of_either_room
+from glassformer.inside.look import check_heads, check_model, decoder_of, entering, look, of_either_room
 from glassformer.scratch import Transformer
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.loss import cross_entropy
@@ -142,7 +143,10 @@ def _removed(
     blocks = decoder_of(model).blocks
     checks.indices("block", np.asarray(block), "n_layers", len(blocks))
     attends = sublayer == "attention"
-    linear = blocks[block].attention.W_o if attends else blocks[block].feedforward.W_down
+    attention: Any = blocks[block].attention
+    if attends:
+        check_heads(model)
+    linear = attention.W_o if attends else blocks[block].feedforward.W_down
     size_name, n_parts = ("n_heads", model.config.n_heads) if attends else ("d_ff", linear.n_in)
     chosen = np.arange(n_parts) if which is None else np.asarray(which)
     checks.one_axis("which", chosen)

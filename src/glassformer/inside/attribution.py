@@ -6,6 +6,7 @@ The axes: B batch, T positions, D d_model, H heads, K d_head, V vocabulary.
 from collections.abc import Callable
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,8 @@ def writes(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> dict[str, Fl
     written = {"embedding": seen.arrays("stream", "")[0]}
     feedforward_writes = seen.arrays("write", "feed-forward")
     for i, block in enumerate(decoder_of(model).blocks):
-        H, W_o = block.attention.n_heads, block.attention.W_o
+        attention: Any = block.attention
+        H, W_o = attention.n_heads, attention.W_o
         heads = split_heads(entering(seen, i, "attention"), H)  # (..., H, T, K)
         each = heads @ W_o.weight.reshape(H, -1, W_o.n_out)  # (..., H, T, D)
         written |= {f"block {i}: head {h}": each[..., h, :, :] for h in range(H)}

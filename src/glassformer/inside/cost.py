@@ -32,6 +32,9 @@ _OF_KIND = {
     "LayerNorm": "norms",
     "RMSNorm": "norms",
     "MultiHeadAttention": "attention: scores and mix",
+    "KeyValueSharing": "attention: scores and mix",
+    "LatentAttention": "attention: scores and mix",
+    "CompressedAttention": "attention: scores and mix",
     "FeedForward": "feed-forward: activation",
     "Unembedding": "head",
 }

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 from numpy import ndarray
 
 from glassformer import _checks as checks
+from glassformer.layers import CompressedAttention
 from glassformer.scratch import Transformer, in_numpy
 from glassformer.scratch.attention import merge_heads
 from glassformer.scratch.model import Stack
@@ -71,6 +72,7 @@ def final_norm_of(model: Transformer) -> LayerNorm | RMSNorm:
 def check_stream_is_a_sum(model: Transformer) -> None:
     """Checks that all writes add up and a linear head reads the sum; this fails with post-norm or BERT's head."""
     check_model(model)
+    check_heads(model)
     config = model.config
     for layer, _ in config.layers(config.n_layers).values():
         checks.one_of("model.config.norm_placement", layer.residual.placement, ("pre",))
@@ -86,6 +88,16 @@ def check_stream_is_a_sum(model: Transformer) -> None:
         raise ValueError(
             "head_transform=True changes what the head reads: a logit is then not a sum of contributions"
         )
+
+
+def check_heads(model: Transformer) -> None:
+    """Checks that what heads have mixed reaches W_o as it is, each head by rows of its own."""
+    for layer, _ in model.config.layers(model.config.n_layers).values():
+        attention = layer.attention
+        if attention.gate is not None or isinstance(attention.form, CompressedAttention):
+            raise ValueError(
+                "a layer changes what its heads have mixed before W_o, so they cannot be taken apart"
+            )
 
 
 def entering(seen: Trace, block: int, sublayer: str) -> Float[ndarray, "*B T _"]:

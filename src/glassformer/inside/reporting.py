@@ -31,6 +31,13 @@ class Reporting(np.ndarray):
             return out[0]
         return reporting(result, report) if isinstance(result, np.ndarray) else result
 
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Lets what is joined or chosen from arrays, which is no ufunc, report as well."""
+        result = super().__array_function__(func, types, args, kwargs)
+        if isinstance(result, np.ndarray) and self.report is not None:
+            return reporting(result, self.report)
+        return result
+
 
 def reporting(x: np.ndarray, report: Report) -> Reporting:
     """Returns a view of an array that reports."""

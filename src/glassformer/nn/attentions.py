@@ -1,12 +1,20 @@
 """The attention layer that a kind of layer has, built as its description says."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from glassformer.config import ModelConfig
+from glassformer.layers import (
+    CompressedAttention as CompressedAttentionDescription,
+)
+from glassformer.layers import Layer
+from glassformer.nn.compressed import CompressedAttention
 from glassformer.nn.encodings import rotation_of
+from glassformer.nn.indexer import Indexer
 from glassformer.nn.key_value_sharing import KeyValueSharing
+from glassformer.nn.latent import LatentAttention
 from glassformer.nn.multi_head import MultiHeadAttention
 from glassformer.nn.output_gate import OutputGate
 from glassformer.nn.output_norm import with_output
@@ -21,7 +29,7 @@ def attention_of(
     crossing: bool = False,
     generator: torch.Generator | None,
     dtype: torch.dtype = torch.float32,
-) -> MultiHeadAttention:
+) -> MultiHeadAttention | CompressedAttention:
     """Returns the attention of layer `index` to its own text or, if `crossing`, to an encoder's output."""
     layer = config.layer(index)
     parts = layer.attention
@@ -45,6 +53,18 @@ def attention_of(
                 bias=parts.bias != "none",
                 **init_kwargs,
             )
+        if parts.form is not None:
+            kind, own = _other_form(config, layer, init_kwargs)
+            return with_output(kind, config, layer, dtype)(
+                config.d_model,
+                parts.n_heads,
+                d_head=parts.d_head,
+                position_encoding=options["position_encoding"],
+                causal=causal,
+                dropout=config.dropout,
+                **own,
+                **init_kwargs,
+            )
         if parts.sharing is not None:
             kind = KeyValueSharing
             options |= {"kind": config.kind(index), **vars(parts.sharing)}
@@ -61,3 +81,38 @@ def attention_of(
         **options,
         **init_kwargs,
     )
+
+
+def _other_form(
+    config: ModelConfig, layer: Layer, init_kwargs: dict[str, Any]
+) -> tuple[type, dict[str, Any]]:
+    """Returns the class of an attention with other keys and values, and the arguments that only it has."""
+    parts = layer.attention
+    own = dict(vars(parts.form))
+    index = own.pop("indexer")
+    if isinstance(parts.form, CompressedAttentionDescription):
+        own |= {"window": parts.window, "norm_eps": layer.norm.eps}
+        if index is not None:
+            own |= {"top_k": index.top_k, "index_heads": index.n_heads}
+            own["d_index"] = index.d_head
+        return CompressedAttention, own
+    own["scale"] = parts.scale
+    if index is not None:
+        rotation = parts.rotation
+        if rotation is not None:
+            rotation = replace(
+                rotation,
+                d_head=index.d_head,
+                share=rotation.d_head / index.d_head,
+                layout=index.layout,
+            )
+        own["indexer"] = Indexer(
+            own["d_query_latent"] or config.d_model,
+            config.d_model,
+            n_heads=index.n_heads,
+            d_head=index.d_head,
+            top_k=index.top_k,
+            position_encoding=rotation_of(rotation),
+            **init_kwargs,
+        )
+    return LatentAttention, own

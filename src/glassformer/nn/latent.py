@@ -113,7 +113,7 @@ class LatentAttention(MultiHeadAttention):
         checks.vectors("x", x, "d_model", self.d_model, "T, D")
         checks.latent(memory, score_bias, shared, self.borrows_choice)
         if absorbed is None:
-            absorbed = cache is not None
+            absorbed = cache is not None and cache.length > 0
         shared = {} if shared is None else shared
         enter_sublayer("attention")
 

@@ -52,7 +52,7 @@ class Stack(nn.Module):
             norm_of(config, dtype) if config.norm_placement == "pre" else None
         )
         self.shares = any(
-            layer.attention.sharing is not None
+            layer.attention.shares
             for layer, _ in config.layers(n_layers).values()
         )
 

@@ -659,7 +659,8 @@ def rotate_last(
 ) -> Float[np.ndarray, "*B H T K"]:
     """Rotates the last features of each row of x, as many as `encoding` is made for, and leaves the others."""
     still, last = np.split(x, [x.shape[-1] - encoding.d_head], axis=-1)
-    turned = encoding.rotate(last, position_ids, saved)
+    options = {} if saved is None else {"saved": saved}
+    turned = encoding.rotate(last, position_ids, **options)
     return np.concatenate([still, turned], axis=-1)
 
 

@@ -37,7 +37,7 @@ class LatentAttention(MultiHeadAttention):
     `W_q_up` maps Q to H·K. `W_o` maps H·U to D. There are no biases.
 
     A cache keeps the latent and the rotated part alone, R + P numbers for a
-    position. With it, attention is **absorbed**: a key's product with a query,
+    position. After cached positions, attention is **absorbed**: a key's product with a query,
     q·(c·W), equals (q·Wᵀ)·c, so each query is multiplied by its head's part of
     `W_kv_up` once and compared with the latents themselves. They are also what is
     averaged; the values' part of `W_kv_up` comes after. Both ways give the same.
@@ -141,8 +141,8 @@ class LatentAttention(MultiHeadAttention):
 
         The arguments are those of `MultiHeadAttention.forward`, but `memory` and
         `score_bias` must be None. `absorbed` says in which of the two ways to
-        compute; by default, the absorbed one serves where there is a cache. The
-        backward pass is that of the other.
+        compute; by default, the absorbed one serves where there are cached positions.
+        The backward pass is that of the other.
 
         Raises:
             ValueError: a shape does not fit; `memory`, `score_bias` or, with
@@ -155,7 +155,7 @@ class LatentAttention(MultiHeadAttention):
         checks.no_gradient_through_cache(saved, cache)
         checks.latent(memory, score_bias, shared, self.borrows_choice)
         if absorbed is None:
-            absorbed = cache is not None
+            absorbed = cache is not None and cache.length > 0
         shared = {} if shared is None else shared
         if absorbed and saved is not None:
             raise ValueError(
