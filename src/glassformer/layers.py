@@ -166,7 +166,8 @@ class LatentAttention:
     @property
     def sizes(self) -> dict[str, int]:
         """Returns the sizes of its formula by their letters."""
-        found = {"R": self.d_latent, "P": self.d_rotated, "U": self.d_value, "Q": self.d_query_latent or 0}
+        found = {"R": self.d_latent, "P": self.d_rotated, "U": self.d_value}
+        found |= {} if self.d_query_latent is None else {"Q": self.d_query_latent}
         index = self.indexer
         return found | ({"I": index.n_heads, "J": index.d_head} if index is not None else {})
 

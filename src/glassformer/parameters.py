@@ -23,6 +23,17 @@ LETTERS = {
     "G": "n_kv_heads",
     "K": "d_head",
 }
+OF_FORMS = {
+    "R": "d_latent",
+    "Q": "d_query_latent",
+    "P": "d_rotated",
+    "N": "d_head - d_rotated",
+    "U": "d_value",
+    "I": "n_heads of the indexer",
+    "J": "d_head of the indexer",
+    "O": "d_group",
+}
+"""Letters of attention with other keys and values; kinds of layers can have different sizes of them."""
 
 
 def evaluate(formula: Mapping[str, int], sizes: Mapping[str, int]) -> int:
@@ -122,9 +133,12 @@ class ParameterCount:
     def _size_lines(self) -> list[str]:
         """Returns the values of the table's letters for this model, four per line."""
         used = set().union(*(set(product) for part in self.parts for product in part.formula))
-        sizes = [
-            f"{letter} = {LETTERS[letter]} = {self.sizes[letter]:,}" for letter in LETTERS if letter in used
-        ]
+        sizes = []
+        for letter, name in (LETTERS | OF_FORMS).items():
+            given = [self.sizes] if letter in LETTERS else self.own_sizes.values()
+            values = dict.fromkeys(f"{own[letter]:,}" for own in given if letter in own)
+            if letter in used:
+                sizes.append(f"{letter} = {name} = {' or '.join(values)}")
         return [", ".join(sizes[start : start + 4]) for start in range(0, len(sizes), 4)]
 
 
