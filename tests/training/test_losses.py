@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from glassformer import scratch, tasks, train
 from glassformer.auxiliary import add_to_loss, auxiliary_losses
+from glassformer.layers import Indexer, KeyValueSharing, LatentAttention, OutputGate
 from glassformer.scratch import cross_entropy, cross_entropy_backward
 from glassformer.tasks import NO_TARGET
 from glassformer.train import cross_entropy_loss
@@ -241,6 +242,35 @@ def test_numpy_trains_the_terms_too(family):
     found = list(train.train_in_numpy(twin, task(family), settings))
     made, records = run(modest(model(family)), task(family), steps=6, clip=0.7)
     np.testing.assert_allclose(found, [record["loss"] for record in records], rtol=1e-9)
+    for name, weight in twin.named_parameters().items():
+        np.testing.assert_allclose(weight, made.model.get_parameter(name).detach(), rtol=1e-6, atol=1e-9)
+
+
+INDEXED = LatentAttention(
+    d_latent=5, d_rotated=2, d_value=3, d_query_latent=7, indexer=Indexer(n_heads=16, d_head=4, top_k=3)
+)
+LENDS, BORROWS = KeyValueSharing(values="keys", norm_values=True), KeyValueSharing(borrows="lender")
+ROTATED = {"positions": "rope", "attention_bias": "none", "n_kv_heads": 4, "d_head": 6}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ROTATED | {"kinds": {"all": {"form": INDEXED}}},
+        {
+            "kinds": {"lender": {"sharing": LENDS, "gate": OutputGate()}, "borrower": {"sharing": BORROWS}},
+            "order": "lender borrower",
+        },
+    ],
+    ids=["an indexer learns", "keys are borrowed"],
+)
+def test_numpy_trains_newer_attention_the_same(changes):
+    settings = config(steps=6, clip=0.7)
+    made, records = run(model(**changes), task(), steps=6, clip=0.7)
+    twin = scratch.in_numpy(model(**changes))
+    found = list(train.train_in_numpy(twin, task(), settings))
+    np.testing.assert_allclose(found, [record["loss"] for record in records], rtol=1e-9)
+    assert ("auxiliary_indexer" in records[0]) == ("positions" in changes)
     for name, weight in twin.named_parameters().items():
         np.testing.assert_allclose(weight, made.model.get_parameter(name).detach(), rtol=1e-6, atol=1e-9)
 
