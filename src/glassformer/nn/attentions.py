@@ -34,53 +34,44 @@ def attention_of(
     layer = config.layer(index)
     parts = layer.attention
     init_kwargs = {"generator": generator, "dtype": dtype}
-    kind: type[MultiHeadAttention] = MultiHeadAttention
-    options: dict[str, Any] = {}
-    if not crossing:
-        options = {
-            "position_encoding": rotation_of(parts.rotation),
-            "causal": causal,
-            "window": parts.window,
-            "scores": score_layer_of(layer.scores),
-            "sinks": parts.sinks is not None,
-        }
+    kind, own = _usual_form(layer)
+    if parts.form is not None:
+        kind, own = _other_form(config, layer, init_kwargs)
+    elif not crossing:
+        own |= {"window": parts.window, "sinks": parts.sinks is not None}
+        own["scores"] = score_layer_of(layer.scores)
         if parts.gate is not None:
-            options["gate"] = OutputGate(
-                config.d_model,
-                parts.n_heads,
-                parts.d_head,
-                **vars(parts.gate),
-                bias=parts.bias != "none",
-                **init_kwargs,
-            )
-        if parts.form is not None:
-            kind, own = _other_form(config, layer, init_kwargs)
-            return with_output(kind, config, layer, dtype)(
-                config.d_model,
-                parts.n_heads,
-                d_head=parts.d_head,
-                position_encoding=options["position_encoding"],
-                causal=causal,
-                dropout=config.dropout,
-                **own,
-                **init_kwargs,
+            sizes = config.d_model, parts.n_heads, parts.d_head
+            has_bias = {"bias": parts.bias != "none"}
+            own["gate"] = OutputGate(
+                *sizes, **vars(parts.gate), **has_bias, **init_kwargs
             )
         if parts.sharing is not None:
             kind = KeyValueSharing
-            options |= {"kind": config.kind(index), **vars(parts.sharing)}
+            own |= {"kind": config.kind(index), **vars(parts.sharing)}
+    if not crossing:
+        own["position_encoding"] = rotation_of(parts.rotation)
+        own["causal"] = causal
     return with_output(kind, config, layer, dtype)(
         config.d_model,
         parts.n_heads,
-        n_kv_heads=parts.n_kv_heads,
         d_head=parts.d_head,
-        bias=parts.bias,
-        qk_norm=parts.qk_norm,
-        norm_eps=layer.norm.eps,
-        scale=parts.scale,
         dropout=config.dropout,
-        **options,
+        **own,
         **init_kwargs,
     )
+
+
+def _usual_form(layer: Layer) -> tuple[type, dict[str, Any]]:
+    """Returns the class of an attention with W_k and W_v, and the arguments that only it has."""
+    parts = layer.attention
+    return MultiHeadAttention, {
+        "n_kv_heads": parts.n_kv_heads,
+        "bias": parts.bias,
+        "qk_norm": parts.qk_norm,
+        "norm_eps": layer.norm.eps,
+        "scale": parts.scale,
+    }
 
 
 def _other_form(
