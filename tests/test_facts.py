@@ -278,6 +278,7 @@ FAMILIES_OF_FILES = {
     "Gemma 2, Gemma 3": ("gemma2", "decoder.", "model.", "llama"),
     "OLMo 2, OLMo 3": ("olmo2", "decoder.", "model.", "llama"),
     "Phi-3": ("phi3", "decoder.", "model.", "llama"),
+    "DeepSeek-V3, V3.2, GLM-5": ("deepseek_v32", "decoder.", "model.", "llama"),
     "T5's encoder": ("t5", "encoder.", "encoder.", None),
     "T5's decoder": ("t5", "decoder.", "decoder.", None),
 }

@@ -66,6 +66,10 @@ def written(name, **changes):
 
 
 LACKS = (
+    (
+        IDS | CASES["deepseek_v3"].settings | {"model_type": "deepseek_v3", "attention_bias": True},
+        "biases in latent attention",
+    ),
     (written("llama-2-7b", quantization={"bits": 4}), "weights stored in fewer bits"),
     (written("gpt2", add_cross_attention=True), "attention to the output of a separate encoder"),
     (

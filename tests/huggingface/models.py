@@ -55,6 +55,22 @@ def of_kinds(windowed, full):
     return {"rope_parameters": {"sliding_attention": usual | windowed, "full_attention": usual | full}}
 
 
+# Heads of 10 + 8 numbers, of which 8 rotate: one of their pairs is stretched, one on the ramp. Texts have 33 positions,
+# of which an indexer chooses 7. The latent norms keep their 1e-6, far from that of the others.
+LATENT = DEEP | {
+    "num_key_value_heads": 4,
+    "kv_lora_rank": 9,
+    "q_lora_rank": 11,
+    "qk_nope_head_dim": 10,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 7,
+    "rms_norm_eps": 0.1,
+    "first_k_dense_replace": 4,
+}
+INDEXED = LATENT | {"index_n_heads": 16, "index_head_dim": 12, "index_topk": 7}
+YARN_WITH_FACTORS = YARN | {"beta_fast": 3.0, "beta_slow": 0.5, "mscale": 0.7, "mscale_all_dim": 1.5}
+
+
 class Case(NamedTuple):
     """A model of transformers: what the parity ledger calls it, its class, and settings of its config."""
 
@@ -225,6 +241,27 @@ CASES = {
         DEEP
         | {"head_dim": 8, "query_pre_attn_scalar": 20, "sliding_window": 7, "sliding_window_pattern": 3}
         | of_kinds({"rope_theta": 50.0}, {"rope_type": "linear", "factor": 3.0, "rope_theta": 900.0}),
+    ),
+    "deepseek_v3-yarn": Case(
+        "DeepSeek-V3, YaRN", "DeepseekV3ForCausalLM", LATENT | {"rope_parameters": YARN_WITH_FACTORS}
+    ),
+    "deepseek_v3": Case(
+        "DeepSeek-V3, queries from x, halves",
+        "DeepseekV3ForCausalLM",
+        LATENT | {"q_lora_rank": None, "rope_interleave": False} | rope(50.0),
+    ),
+    "deepseek_v32-yarn": Case(
+        "DeepSeek-V3.2, YaRN", "DeepseekV32ForCausalLM", INDEXED | {"rope_parameters": YARN_WITH_FACTORS}
+    ),
+    "glm_moe_dsa": Case(
+        "GLM-5", "GlmMoeDsaForCausalLM", INDEXED | {"indexer_types": ["full", "shared"] * 2} | rope(50.0)
+    ),
+    "glm4_moe": Case(
+        "GLM-4.5",
+        "Glm4MoeForCausalLM",
+        DEEP
+        | {"head_dim": 8, "use_qk_norm": True, "attention_bias": True, "first_k_dense_replace": 4}
+        | rope(50.0),
     ),
 }
 ADDED = {"gemma": 1.0, "gemma2": 1.0, "gemma2-headless": 1.0, "gemma3": 1.0}

@@ -217,6 +217,7 @@ def _meant(layer: Layer) -> dict[str, Any]:
         found |= {} if part is None else asdict(part)
     if found.get("scaling") == "linear":
         found |= {"slow": None, "fast": None, "original_context": None}
+    found["attention_scale"] = layer.attention.scale  # what a residual adds has a `scale`, too
     return found | {"rotation": layer.attention.rotation is not None}
 
 

@@ -35,6 +35,7 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape], layout: Layout
     stacks = {"decoder" if config.family == "decoder" else "encoder": "n_layers"}
     if config.n_decoder_layers is not None:
         stacks["decoder"] = "n_decoder_layers"
+    always = "W_q" if config.layer(0).attention.form is None else "W_o"
     deep = sum(getattr(config, name) for name in stacks.values()) > len(shapes)
     if wanted <= 2 * given + checks.SLACK and not deep:
         return
@@ -42,7 +43,7 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape], layout: Layout
     known = {_full_name(layout, key): shape for key, shape in shapes.items()}
     for stack, name in stacks.items():
         last = getattr(config, name) - 1
-        place = place_of(layout, f"{stack}.blocks.{last}.attention.W_q.weight")
+        place = place_of(layout, f"{stack}.blocks.{last}.attention.{always}.weight")
         if place.name not in known:
             raise ValueError(f"{name}={last + 1}, but {place.name} is missing")
         elsewhere = "t5_n_buckets" if config.positions == "learned" else "context_length"
@@ -95,9 +96,10 @@ def translated(
     copies = {name: source for name, source in layout.copies.items() if name not in expected}
 
     faults, keys = [], {}
+    drafts = _drafts(layout, state, expected)
     for key in state:
         name = _full_name(layout, key)
-        if re.search(layout.ignored, name):
+        if re.search(layout.ignored, name) or name.startswith(drafts):
             continue
         if name in keys or not (name in expected or name in copies):
             faults.append(f"{checks.shown(key)} is not a weight of this model")
@@ -117,6 +119,12 @@ def translated(
     checks.no_faults(f"the weights do not fit the config{wrapped}", faults)
     # A separate generator, so that mismatches are reported at the call.
     return ((ours, place.take(state[keys[place.name]], columns[ours])) for ours, place in places.items())
+
+
+def _drafts(layout: Layout, state: Collection[str], expected: Collection[str]) -> tuple[str, ...]:
+    """Returns how the names of weights begin that belong to layers for drafts, beyond those of the model."""
+    found = {match[0] for key in state if (match := re.search(layout.drafts, _full_name(layout, key)))}
+    return tuple(begin for begin in found if not any(name.startswith(begin) for name in expected))
 
 
 WRAPPERS = {"_orig_mod.": "torch.compile", "module.": "DataParallel", "base_model.": "PEFT"}

@@ -71,7 +71,8 @@ class Layout:
     `names` has them by our name, with # for a block's number and without `weight` or `bias`; `gated` has other names,
     if feed-forwards have a gate. `prefix` begins all names but the head's; models without a head omit it. `copies` has
     weights that may occur twice, and the weight they belong to. `ignored` is a regular expression for entries of files
-    that are no weights of these models.
+    that are no weights of these models. `drafts` is one for the beginning of a name that only a layer for drafts has:
+    it predicts the token after the next one (multi-token prediction), is no part of these models, and is passed over.
     """
 
     names: Mapping[str, Place | str]
@@ -79,6 +80,7 @@ class Layout:
     prefix: str = ""
     copies: Mapping[str, str] = field(default_factory=dict)
     ignored: str = r"(?!)"
+    drafts: str = r"(?!)"
 
 
 # Configurations

@@ -1,0 +1,149 @@
+"""Tests what is particular to DeepSeek's and GLM's families: each part matters, and what is refused or passed over."""
+
+import json
+from importlib import import_module
+
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from glassformer.huggingface import config_from_hf, config_to_hf, load
+from glassformer.layers import LatentAttention
+
+from .models import YARN_WITH_FACTORS, all_in_double, ask_theirs, batch, make, numpy, rope
+
+V3, V32, GLM5, GLM45 = "deepseek_v3-yarn", "deepseek_v32-yarn", "glm_moe_dsa", "glm4_moe"
+IN_V32, IN_GLM5 = (
+    import_module(f"transformers.models.{kind}.modeling_{kind}") for kind in ("deepseek_v32", "glm_moe_dsa")
+)
+UNSTRETCHED = {"rope_type": "default", "rope_theta": 200.0}
+NOTHING = torch.nn.Identity()
+
+
+def without(key):
+    return {"rope_parameters": {name: value for name, value in YARN_WITH_FACTORS.items() if name != key}}
+
+
+NEUTRAL = {
+    "the square of a factor on scores": (V3, without("mscale_all_dim")),
+    "the factor on rotated numbers": (V3, without("mscale")),
+    "YaRN": (V3, {"rope_parameters": UNSTRETCHED}),
+    "pairs": (V3, {"rope_interleave": False}),
+    "halves": ("deepseek_v3", {"rope_interleave": True}),
+    "the choice": (V32, {"index_topk": 33}),
+    "borrowing": (GLM5, {"indexer_types": ["full"] * 4}),
+    "a part of each head": (GLM45, rope(50.0, partial_rotary_factor=1.0)),
+    "norms of queries and keys": (GLM45, {"use_qk_norm": False}),
+    "biases": (GLM45, {"attention_bias": False}),
+    "the queries' norm": (V3, lambda attention: setattr(attention, "q_a_layernorm", NOTHING)),
+    "the latent's norm": (V3, lambda attention: setattr(attention, "kv_a_layernorm", NOTHING)),
+    "the eps of this norm": (V3, lambda attention: setattr(attention.kv_a_layernorm, "variance_epsilon", 0.1)),
+    "the indexer's norm": (V32, lambda attention: setattr(attention.indexer, "k_norm", NOTHING)),
+    "the indexer's pairs": (GLM5, {}),
+}  # fmt: skip
+"""What makes each part of the library's models do nothing: other settings, or a change of each attention."""
+
+
+@pytest.mark.parametrize("part", NEUTRAL)
+@torch.no_grad()
+def test_each_part_matters_in_the_library(part, monkeypatch):
+    case, change = NEUTRAL[part]
+    with all_in_double():
+        whole = make(case, torch.float64)
+        other = make(case, torch.float64, **({} if callable(change) else change))
+        other.load_state_dict(whole.state_dict(), strict=False)
+        for layer in other.model.layers if callable(change) else ():
+            change(layer.self_attn)
+        given = batch(case, False)
+        expected = numpy(ask_theirs(case, whole, given)[0])
+        if part == "the indexer's pairs":
+            names = "apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave"
+            halves, pairs = (
+                getattr(module, name) for module, name in zip((IN_V32, IN_GLM5), names, strict=True)
+            )
+            # Only the indexer says how: unsqueeze_dim=2
+            monkeypatch.setattr(IN_GLM5, names[1], lambda *x, **how: (halves if how else pairs)(*x, **how))
+        moved = numpy(ask_theirs(case, other, given)[0])
+    assert abs(moved - expected).max() > 1e-3 * abs(expected).max()
+
+
+def test_layers_for_drafts_are_passed_over_and_no_others(tmp_path):
+    make(GLM5).save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    weights = load_file(path)
+    config = load(tmp_path).config
+    more = {name.replace("layers.3.", "layers.4."): w for name, w in weights.items() if "layers.3." in name}
+    save_file(weights | more, path)
+    with pytest.raises(ValueError, match=r"model\.layers\.4\.\S+ is not a weight of this model"):
+        load(tmp_path)
+    more["model.layers.4.eh_proj.weight"] = weights["model.norm.weight"]
+    save_file(weights | more, path)
+    assert load(tmp_path).config == config
+    save_file(weights | {"model.layers.3.eh_proj.weight": weights["model.norm.weight"]}, path)
+    with pytest.raises(ValueError, match=r"layers\.3\.eh_proj\.weight is not a weight of this model"):
+        load(tmp_path)
+    path = tmp_path / "config.json"
+    many = dict.fromkeys(("num_hidden_layers", "first_k_dense_replace"), 10**6)
+    gone = ("mlp_layer_types", "indexer_types", "layer_types")
+    given = {key: value for key, value in json.loads(path.read_text()).items() if key not in gone}
+    path.write_text(json.dumps(given | many))
+    with pytest.raises(
+        ValueError, match=r"=1000000, but model\.layers\.999999\.self_attn\.o_proj\.weight is missing"
+    ):
+        load(tmp_path)
+
+
+def file(case, **changes):
+    given = json.loads(make(case).config.to_json_string(use_diff=False))
+    return {key: value for key, value in (given | changes).items() if value != "absent"}
+
+
+REFUSED = [
+    (V3, {"first_k_dense_replace": 2}, "first_k_dense_replace=2 .* experts are not built yet; layer 2 has some"),
+    (GLM45, {"first_k_dense_replace": "absent"}, "first_k_dense_replace=1 .*; layer 1 has some"),
+    (V32, {"mlp_layer_types": ["dense"] * 3 + ["sparse"]}, r"mlp_layer_types=\[.* layer 3 has some"),
+    (V3, {"num_key_value_heads": 2}, "num_attention_heads=4 contradicts num_key_value_heads=2"),
+    (V3, {"attention_bias": True}, "attention_bias=True is not supported"),
+    (V3, {"q_lora_rank": "absent"}, "q_lora_rank is missing"),
+    (V3, {"quantization_config": {"quant_method": "fp8"}}, "quantization_config=.* floating-point"),
+    (V32, {"index_topk": 0}, "index_topk=0 must be at least 1"),
+    (V32, {"index_head_dim": 6}, "index_head_dim=6 contradicts qk_rope_head_dim=8"),
+    (V32, {"indexer_rope_interleave": True}, "indexer_rope_interleave=True is not supported"),
+    (GLM5, {"indexer_types": ["shared"] * 4}, "indexer_types=.* no layer is before the first one"),
+    (GLM5, {"indexer_types": None, "index_topk_pattern": "FSF"}, "length of index_topk_pattern=3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "changes", "why"), REFUSED)
+def test_what_is_refused(case, changes, why):
+    with pytest.raises(ValueError, match=why):
+        config_from_hf(file(case, **changes))
+
+
+OLDER = [
+    ({"index_topk_pattern": "FSSF"}, "fssf"),
+    ({"index_topk_pattern": ["full", "shared", "full", "full"]}, "fsff"),
+    ({"index_topk_freq": 2}, "ffsf"),
+    ({"index_topk_freq": 3, "index_skip_topk_offset": 1}, "fssf"),
+    ({}, "ffff"),
+]
+
+
+@pytest.mark.parametrize(("older", "kinds"), OLDER)
+def test_older_files_say_otherwise_which_layers_share(older, kinds):
+    config = config_from_hf(file(GLM5, indexer_types=None, **older))
+    forms = [config.layer(i).attention.form for i in range(4)]
+    assert "".join("s" if form.borrows_choice else "f" for form in forms) == kinds
+    assert [form.indexer is None for form in forms] == [kind == "s" for kind in kinds]
+    assert config_from_hf(config_to_hf(config)) == config
+
+
+def test_what_no_file_of_these_families_can_say_is_refused_by_name():
+    config = config_from_hf(file(V3))
+    (form,) = (kind["form"] for kind in config.kinds.values())
+    other = {"every": {"form": LatentAttention(**(vars(form) | {"latent_eps": 0.5}))}}
+    with pytest.raises(ValueError, match=r"^deepseek_v3 of transformers has no form=.*'latent_eps': 0\.5"):
+        config_to_hf(config.replace(kinds=other))
+    config = config.replace(rope_interpolation=1.0)  # there is nothing that would be stretched
+    with pytest.raises(ValueError, match=r"^deepseek_v3 of transformers has no attention_scale="):
+        config_to_hf(config.replace(attention_scale=0.5))
