@@ -16,7 +16,7 @@ def attention_in_pieces(
     k: Float[Tensor, "*B S K"],
     v: Float[Tensor, "*B S U"],
     *,
-    piece: int = 128,
+    piece: int = 256,
     causal: bool = False,
     window: int | None = None,
     mask: Bool[Tensor, "..."] | None = None,
