@@ -226,8 +226,33 @@ CASES = {
         | {"head_dim": 8, "query_pre_attn_scalar": 20, "sliding_window": 7, "sliding_window_pattern": 3}
         | of_kinds({"rope_theta": 50.0}, {"rope_type": "linear", "factor": 3.0, "rope_theta": 900.0}),
     ),
+    "qwen3_5": Case(
+        "Qwen3.5, every layer attends",
+        "Qwen3_5ForCausalLM",
+        LLAMA
+        | {"head_dim": 16, "attention_bias": True, "layer_types": ["full_attention"] * 2}
+        | rope(50.0, partial_rotary_factor=0.25),
+    ),
+    "laguna": Case(
+        "Laguna, dense",
+        "LagunaForCausalLM",
+        DEEP
+        | {
+            "head_dim": 8,
+            "sliding_window": 7,
+            "layer_types": ["sliding_attention", "full_attention"] * 2,
+            "num_attention_heads_per_layer": [4, 6, 4, 6],
+            "mlp_layer_types": ["dense"] * 4,
+        }
+        | of_kinds({"rope_theta": 50.0}, YARN | {"partial_rotary_factor": 0.5}),
+    ),
+    "laguna-headless": Case(
+        "Laguna, a gate for each number",
+        "LagunaModel",
+        LLAMA | {"head_dim": 8, "gating": "per-element", "mlp_layer_types": ["dense"] * 2},
+    ),
 }
-ADDED = {"gemma": 1.0, "gemma2": 1.0, "gemma2-headless": 1.0, "gemma3": 1.0}
+ADDED = {"gemma": 1.0, "gemma2": 1.0, "gemma2-headless": 1.0, "gemma3": 1.0, "qwen3_5": 1.0}
 """What our gains have more than those of the files."""
 SAVED_AS = {"mistral": "llama", "seed_oss": "qwen2", "phi3": "llama", "phi3-window": "mistral"}
 """Cases that are saved as another family, which has all that they have."""
