@@ -16,7 +16,9 @@ import torch
 import transformers
 from ledger import TRANSFORMERS, record
 
+from glassformer.anatomy import shelf
 from glassformer.huggingface import attention_from_hf, config_from_hf
+from glassformer.huggingface.configs import described
 
 from .models import IDS, all_in_double, both_rooms
 
@@ -105,7 +107,7 @@ V4 |= {
     "rms_norm_eps": 0.01,
 }
 V4 |= {"rope_parameters": YARN | {"rope_theta": 3.0}, "rope_theta": 50.0, "compress_rope_theta": 200.0}
-V4 |= {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8}
+V4 |= {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 20}
 LAGUNA_ROPE = {
     WINDOWED: {"rope_type": "default", "rope_theta": 50.0},
     FULL: YARN | {"partial_rotary_factor": 0.5},
@@ -371,3 +373,22 @@ def test_a_whole_model_is_refused_by_name(family):
     else:
         with pytest.raises(ValueError, match=CASES[family].why):
             config_from_hf(given)
+
+
+def in_short(one):
+    """Returns the part of a file of the shelf that describes the decoder, without how its weights are packed."""
+    given = one.get("text_config", one)
+    return {key: value for key, value in given.items() if key not in ("quantization_config", "architectures")}
+
+
+SHORT = {name: IDS | case.settings | {"model_type": name.split("-")[0]} for name, case in CASES.items()}
+SHORT |= {one["name"]: given for one in shelf() if (given := in_short(one["config"]))["model_type"] in CASES}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_file_says_what_the_library_makes_of_it(name):
+    """Files that people wrote leave out what is usual, and have older names."""
+    given = SHORT[name]
+    settings = {key: value for key, value in given.items() if key != "model_type"}
+    theirs = transformers.AutoConfig.for_model(given["model_type"], **deepcopy(settings)).to_dict()
+    assert described(given, whole=False) == described({**theirs, "architectures": None}, whole=False)

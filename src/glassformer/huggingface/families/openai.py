@@ -1,4 +1,4 @@
-"""gpt-oss: sinks, biases everywhere, windows in every other layer. Its experts are not built: only attention is read."""
+"""gpt-oss: sinks, biases everywhere, windows in every other layer. Its experts are not built: only attention is."""
 
 from dataclasses import replace
 
