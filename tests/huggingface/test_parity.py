@@ -169,6 +169,8 @@ DIFFER = (
     "olmo3",
     "gemma2",
     "gemma3",
+    "qwen3_5",
+    "laguna",
 )
 
 
