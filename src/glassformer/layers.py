@@ -68,11 +68,11 @@ class OutputGate:
     """A gate on what the heads have mixed, with one number per "element" or per "head". Derived in chapter 16."""
 
     per: str = "element"
-    activation: str = "sigmoid"
+    function: str = "sigmoid"
 
     def __post_init__(self) -> None:
         checks.one_of("per", self.per, GATE_SHAPES)
-        checks.one_of("activation", self.activation, GATES)
+        checks.one_of("function", self.function, GATES)
 
     @property
     def letters(self) -> str:

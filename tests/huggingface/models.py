@@ -263,10 +263,50 @@ CASES = {
         | {"head_dim": 8, "use_qk_norm": True, "attention_bias": True, "first_k_dense_replace": 4}
         | rope(50.0),
     ),
+    "qwen3_5": Case(
+        "Qwen3.5, every layer attends",
+        "Qwen3_5ForCausalLM",
+        LLAMA
+        | {"head_dim": 16, "attention_bias": True, "layer_types": ["full_attention"] * 2}
+        | rope(50.0, partial_rotary_factor=0.25),
+    ),
+    "qwen3_next": Case(
+        "Qwen3-Next, every layer attends, dense",
+        "Qwen3NextForCausalLM",
+        LLAMA
+        | {"head_dim": 16, "num_experts": 0, "layer_types": ["full_attention"] * 2}
+        | rope(50.0, partial_rotary_factor=0.25),
+    ),
+    "laguna": Case(
+        "Laguna, dense",
+        "LagunaForCausalLM",
+        DEEP
+        | {
+            "head_dim": 8,
+            "sliding_window": 7,
+            "layer_types": ["sliding_attention", "full_attention"] * 2,
+            "num_attention_heads_per_layer": [4, 6, 4, 6],
+            "mlp_layer_types": ["dense"] * 4,
+        }
+        | of_kinds({"rope_theta": 50.0}, YARN | {"partial_rotary_factor": 0.5}),
+    ),
+    "laguna-headless": Case(
+        "Laguna, a gate for each number",
+        "LagunaModel",
+        LLAMA | {"head_dim": 8, "gating": "per-element", "mlp_layer_types": ["dense"] * 2},
+    ),
 }
-ADDED = {"gemma": 1.0, "gemma2": 1.0, "gemma2-headless": 1.0, "gemma3": 1.0}
+ADDED = {
+    "gemma": 1.0,
+    "gemma2": 1.0,
+    "gemma2-headless": 1.0,
+    "gemma3": 1.0,
+    "qwen3_5": 1.0,
+    "qwen3_next": 1.0,
+}
 """What our gains have more than those of the files."""
 SAVED_AS = {"mistral": "llama", "seed_oss": "qwen2", "phi3": "llama", "phi3-window": "mistral"}
+SAVED_AS |= {"qwen3_next": "qwen3_5_text"}
 """Cases that are saved as another family, which has all that they have."""
 every_case = pytest.mark.parametrize("case", CASES)
 both_rooms = pytest.mark.parametrize("room", ["scratch", "nn"])

@@ -175,6 +175,8 @@ DIFFER = (
     "deepseek_v32-yarn",
     "glm_moe_dsa",
     "glm4_moe",
+    "qwen3_5",
+    "laguna",
 )
 
 

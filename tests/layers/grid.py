@@ -58,7 +58,7 @@ KINDS = {
         "around": {"residual": Residual(placement="sandwich")},
     },
     "gates": {
-        "per_head": {"gate": OutputGate(per="head", activation="softplus"), "sinks": Sinks()},
+        "per_head": {"gate": OutputGate(per="head", function="softplus"), "sinks": Sinks()},
         "per_element": {"gate": OutputGate()},
     },
     "shares": {

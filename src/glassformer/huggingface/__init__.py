@@ -6,11 +6,13 @@ time. A model is a `Transformer` of either room, "scratch" or "nn"; the first do
 vocabulary, D d_model.
 """
 
+from glassformer.huggingface.attention import attention_from_hf
 from glassformer.huggingface.configs import config_from_hf, config_to_hf, unknown_keys
 from glassformer.huggingface.folders import load, save, start_id, stop_ids, tokenizer
 from glassformer.huggingface.states import state_from_hf, state_to_hf
 
 __all__ = [
+    "attention_from_hf",
     "config_from_hf",
     "config_to_hf",
     "load",

@@ -11,7 +11,7 @@ from glassformer import _checks as checks
 from glassformer.config import OF_A_LAYER, ModelConfig
 from glassformer.huggingface import tables
 from glassformer.huggingface.families import FORMATS
-from glassformer.huggingface.families.format import Format, Layout
+from glassformer.huggingface.families.format import Format, Layout, Place
 from glassformer.huggingface.families.rope import RAMP, SCALINGS
 from glassformer.huggingface.files import Weights
 from glassformer.huggingface.keys import (
@@ -68,9 +68,15 @@ def unknown_keys(given: Mapping[str, Any]) -> list[str]:
 
 
 def described(
-    given: Mapping[str, Any], state: Mapping[str, Any] | None = None, ignore: Collection[str] = ()
+    given: Mapping[str, Any],
+    state: Mapping[str, Any] | None = None,
+    ignore: Collection[str] = (),
+    whole: bool = True,
 ) -> ModelConfig:
-    """Returns the result of `config_from_hf`, except that a head that the file calls tied stays tied."""
+    """Returns the result of `config_from_hf`, except that a head that the file calls tied stays tied.
+
+    If it need not be `whole`, the file may ask for parts that our models lack, if they are outside of attention.
+    """
     given = without(given, ignore)
     if ALL in ignore:
         given = without(given, unknown_keys(given))
@@ -80,6 +86,8 @@ def described(
     form = FORMATS[kind]
     given = _one_name_each(given, form)
     check_rules(given, (*_rules(form), *form.must_be, *_scales(given, form)))
+    if whole and (faults := [fault for lack in form.lacks if (fault := lack.fault(given))]):
+        raise ValueError("; ".join(faults))
     unknown = unknown_keys(given)
     settings: dict[str, Any] = {}
     config = None
@@ -145,7 +153,13 @@ def layout_of(config: ModelConfig, family: str | None = None) -> Layout:
     if family is not None:
         checks.one_of("model_type", family, tuple(FORMATS))
     layout = FORMATS[_best(config)[0] if family is None else family].layout
-    return replace(layout, names={**layout.names, **layout.gated}) if config.gated else layout
+    names = {**layout.names, **(layout.gated if config.gated else {})}
+    alternating = {
+        ours: replace(place, chunk=config.d_head)
+        for ours, place in names.items()
+        if isinstance(place, Place) and place.per_head
+    }
+    return replace(layout, names=names | alternating)
 
 
 def config_to_hf(config: ModelConfig) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from glassformer.huggingface.weights import check_sizes, place_of, translated
 def state_from_hf(
     config: ModelConfig, state: Mapping[str, Any], *, model_type: str | None = None
 ) -> dict[str, Any]:
-    """Turns weights under Hugging Face's names, arrays or tensors, into our state dict: views, unless 1 is added.
+    """Turns weights under Hugging Face's names, arrays or tensors, into our state dict: views, where both store alike.
 
     A prefix such as "transformer." is optional. Tied weights can occur twice if they are equal. `model_type` is that
     of the file; without it, names are those of the family that `config_to_hf` finds.
@@ -49,20 +49,25 @@ def state_to_hf(
     checks.state_dict(_our_shapes(config), {name: tuple(values.shape) for name, values in state.items()})
     layout = layout_of(config, model_type)
     found: dict[str, dict[int, Any]] = {}
-    transposed = {}
+    transposed, chunks = {}, {}
     for name, values in state.items():
         place = place_of(layout, name)
         theirs = place.name.removeprefix(layout.prefix) if config.head == "none" else place.name
         found.setdefault(theirs, {})[place.part] = place.give(values)
-        transposed[theirs] = place.transposed
-    joined = {name: _joined([parts[part] for part in sorted(parts)]) for name, parts in found.items()}
+        transposed[theirs], chunks[theirs] = place.transposed, place.chunk
+    joined = {
+        name: _joined([parts[part] for part in sorted(parts)], chunks[name]) for name, parts in found.items()
+    }
     return {name: values.T if transposed[name] else values for name, values in joined.items()}
 
 
-def _joined(parts: list[Any]) -> Any:
-    """Returns one weight, or several side by side."""
+def _joined(parts: list[Any], chunk: int) -> Any:
+    """Returns one weight, or several side by side, or two in turns of so many columns."""
     if len(parts) == 1:
         return parts[0]
+    if chunk:
+        in_turns = _joined([part.reshape(*part.shape[:-1], -1, chunk) for part in parts], 0)
+        return in_turns.reshape(*parts[0].shape[:-1], -1)
     if isinstance(parts[0], np.ndarray):
         return np.concatenate(parts, axis=-1)
     import torch

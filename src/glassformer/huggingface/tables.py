@@ -7,7 +7,7 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import Derived, ModelConfig
-from glassformer.huggingface.families.format import Format, Kinds, PartOf, flag
+from glassformer.huggingface.families.format import Format, Kinds, PartOf, flag, flat_kinds
 from glassformer.huggingface.keys import NEEDED, Key, contradiction, unsupported
 from glassformer.layers import PARTS, PLACES
 
@@ -30,16 +30,23 @@ def read(form: Format, given: Mapping[str, Any]) -> dict[str, Any]:
     settings["head"] = form.head(given)
     if settings["head"] == "none":
         settings = {ours: value for ours, value in settings.items() if ours not in OF_THE_HEAD}
-    rope = {} if form.rope is None else form.rope.read(given)
+    rope = {} if form.rope is None or form.layers is not None else form.rope.read(given)
     settings |= rope.pop("", {})
-    kinds, order = ({"every": {}}, "") if form.kinds is None else _kinds(form, form.kinds, given)
+    kinds, order = {"every": {}}, ""
+    if form.layers is not None:
+        checks.whole(form.fields["n_layers"].name, settings["n_layers"])
+        layers = form.layers(given, settings["n_layers"])
+        kinds, order = dict(layers), _in_words(_runs([name for name, _ in layers]))
+    elif form.kinds is not None:
+        kinds, order = _kinds(form, form.kinds, given)
     kinds = {name: own | rope.get(name, {}) for name, own in kinds.items()}
-    shared = {key: value for key, value in next(iter(kinds.values())).items() if _all_have(key, value, kinds)}
+    flat = {key: value for key, value in next(iter(kinds.values())).items() if key not in PLACES}
+    shared = {key: value for key, value in flat.items() if _all_have(key, value, kinds)}
     parts = {place: part for place, part_of in form.parts.items() if (part := _part(part_of, form, given))}
     if len(kinds) == 1:
-        kinds, order = {"every": {}}, ""
+        kinds, order = {"every": next(iter(kinds.values()))}, ""
     settings = _floats(settings | shared)
-    if order or parts:
+    if order or parts or any(key in PLACES for own in kinds.values() for key in own):
         own = {name: {key: own[key] for key in own if key not in shared} for name, own in kinds.items()}
         settings["kinds"] = {name: _floats(kind) | parts for name, kind in own.items()}
     return settings | ({"order": order} if order else {})
@@ -109,7 +116,11 @@ def _kinds(form: Format, kinds: Kinds, given: Mapping[str, Any]) -> tuple[dict[s
         for name in kinds.own
         if name in dict(runs)
     }
-    return own, " ".join(name if times == 1 else f"{name}*{times}" for name, times in runs)
+    return own, _in_words(runs)
+
+
+def _in_words(runs: Sequence[tuple[str, int]]) -> str:
+    return " ".join(name if times == 1 else f"{name}*{times}" for name, times in runs)
 
 
 def _off(kinds: Kinds, form: Format, given: Mapping[str, Any]) -> tuple[str, Any] | None:
@@ -156,8 +167,10 @@ def _part(part: PartOf, form: Format, given: Mapping[str, Any]) -> Any:
 
 
 def without_effect(name: str) -> Any:
-    """Returns the part of that name with its defaults, which changes nothing; None if it has no defaults."""
+    """Returns the part of that name with its defaults, if these change nothing; otherwise None."""
     kind: Any = PARTS[name]
+    if name in ("OutputGate", "Sinks"):
+        return None
     return kind() if all(f.default is not MISSING for f in fields(kind)) else None
 
 
@@ -175,7 +188,7 @@ def _float(value: Any) -> Any:
 
 def write(form: Format, config: ModelConfig) -> dict[str, Any]:
     """Returns what a file of this family says of a model, as far as its tables can."""
-    flat, parts = _flat_kinds(config)
+    flat, parts = flat_kinds(config)
     first = config.kind(0)
     given: dict[str, Any] = {"architectures": [form.architectures[-1 if config.head == "none" else 0]]}
     for ours, key in form.fields.items():
@@ -189,7 +202,7 @@ def write(form: Format, config: ModelConfig) -> dict[str, Any]:
         theirs = {name: theirs.get(name, flat[first]) for name in form.kinds.own}
         names = [of_theirs[config.kind(i)] for i in range(config.n_layers)]
         given |= _written_kinds(form.kinds, names, theirs)
-    if form.rope is not None:
+    if form.rope is not None and form.layers is None:
         given |= form.rope.write(theirs if form.rope.kinds else {"": flat[first]})
     for place, part in form.parts.items():
         found = parts[first].get(place) or without_effect(part.name)
@@ -204,16 +217,6 @@ def write(form: Format, config: ModelConfig) -> dict[str, Any]:
                     if settings is not None:
                         settings.setdefault(inner, _written(key, value))
     return given | (form.write(config) if form.write is not None else {})
-
-
-def _flat_kinds(config: ModelConfig) -> tuple[dict[str, ModelConfig], dict[str, Mapping[str, Any]]]:
-    """Returns for each kind of layer the configuration of a model in which all are of that kind, and its parts."""
-    flat, parts = {}, {}
-    for name, kind in (config.kinds or {config.kind(0): {}}).items():
-        own = {key: value for key, value in kind.items() if key not in PLACES}
-        flat[name] = config if config.kinds is None else config.replace(kinds=None, order=None, **own)
-        parts[name] = {key: value for key, value in kind.items() if key in PLACES}
-    return flat, parts
 
 
 def _name_of(form: Format, kinds: Kinds, flat: ModelConfig) -> str:

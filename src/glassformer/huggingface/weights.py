@@ -40,7 +40,7 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape], layout: Layout
     if wanted <= 2 * given + checks.SLACK and not deep:
         return
 
-    known = {_full_name(layout, key): shape for key, shape in shapes.items()}
+    known = {full_name(layout, key): shape for key, shape in shapes.items()}
     for stack, name in stacks.items():
         last = getattr(config, name) - 1
         place = place_of(layout, f"{stack}.blocks.{last}.attention.{always}.weight")
@@ -93,12 +93,14 @@ def translated(
         columns[ours] = slice(begin, begin + shape[-1])
         whole = (*shape[:-1], begin + shape[-1])
         expected[place.name] = whole[::-1] if place.transposed else whole
+        if place.grouped:
+            expected[place.name] = (shape[0] * shape[2], shape[1])
     copies = {name: source for name, source in layout.copies.items() if name not in expected}
 
     faults, keys = [], {}
     drafts = _drafts(layout, state, expected)
     for key in state:
-        name = _full_name(layout, key)
+        name = full_name(layout, key)
         if re.search(layout.ignored, name) or name.startswith(drafts):
             continue
         if name in keys or not (name in expected or name in copies):
@@ -118,12 +120,15 @@ def translated(
     wrapped = "" if any(name in expected for name in keys) else _wrapped(layout, state, expected)
     checks.no_faults(f"the weights do not fit the config{wrapped}", faults)
     # A separate generator, so that mismatches are reported at the call.
-    return ((ours, place.take(state[keys[place.name]], columns[ours])) for ours, place in places.items())
+    return (
+        (ours, place.take(state[keys[place.name]], columns[ours], wanted[ours]))
+        for ours, place in places.items()
+    )
 
 
 def _drafts(layout: Layout, state: Collection[str], expected: Collection[str]) -> tuple[str, ...]:
     """Returns how the names of weights begin that belong to layers for drafts, beyond those of the model."""
-    found = {match[0] for key in state if (match := re.search(layout.drafts, _full_name(layout, key)))}
+    found = {match[0] for key in state if (match := re.search(layout.drafts, full_name(layout, key)))}
     return tuple(begin for begin in found if not any(name.startswith(begin) for name in expected))
 
 
@@ -135,7 +140,7 @@ def _wrapped(layout: Layout, state: Mapping[str, Any], expected: Collection[str]
     """Returns the prefix without which the names would fit, for a message, if all of them have one; otherwise ""."""
     parts = next(iter(state), "").split(".")[:-1]
     for prefix in accumulate(f"{part}." for part in parts):
-        inside = [_full_name(layout, name.removeprefix(prefix)) for name in state if name.startswith(prefix)]
+        inside = [full_name(layout, name.removeprefix(prefix)) for name in state if name.startswith(prefix)]
         if len(inside) == len(state) and any(name in expected for name in inside):
             what = next(
                 (what for begin, what in WRAPPERS.items() if prefix.startswith(begin)), "another module"
@@ -146,7 +151,7 @@ def _wrapped(layout: Layout, state: Mapping[str, Any], expected: Collection[str]
     return ""
 
 
-def _full_name(layout: Layout, key: str) -> str:
+def full_name(layout: Layout, key: str) -> str:
     """Returns a name as in the tables: with the prefix and, for BERT's oldest files, with today's terms."""
     key = re.sub(r"(LayerNorm)\.gamma$", r"\1.weight", key)
     key = re.sub(r"(LayerNorm)\.beta$", r"\1.bias", key)

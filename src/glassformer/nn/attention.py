@@ -70,7 +70,10 @@ def scaled_dot_product_attention(
         scores = torch.where(past, scores, -torch.inf)
     if mask is not None:
         scores = torch.where(mask, scores, -torch.inf)
-    weights = softmax(scores) if normalize is None else normalize(scores)
+    if normalize is None:
+        weights = softmax(scores)
+    else:
+        weights = normalize(scores)
     see(scores=scores, weights=weights)
     return weights @ v, weights
 

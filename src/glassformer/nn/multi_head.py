@@ -135,7 +135,8 @@ class MultiHeadAttention(nn.Module):
             own_score_bias = None
         # In one kernel; but step by step if a trace is open, because it needs the
         # weights, or if something changes the scores
-        in_steps = tracing() or self.scores is not None or self.sinks is not None
+        in_steps = tracing() or self.scores is not None
+        in_steps = in_steps or self.sinks is not None
         if in_steps:
             sharing = self.n_heads // self.n_kv_heads
             k = repeat_heads(k, sharing)  # (..., H, S, K)

@@ -20,13 +20,13 @@ class OutputGate(nn.Module):
         d_head: int,
         *,
         per: str = "element",
-        activation: str = "sigmoid",
+        function: str = "sigmoid",
         **init_kwargs: Any,
     ) -> None:
         super().__init__()
         checks.one_of("per", per, GATE_SHAPES)
-        checks.one_of("activation", activation, GATES)
-        self.n_heads, self.activation = n_heads, activation
+        checks.one_of("function", function, GATES)
+        self.n_heads, self.function = n_heads, function
         n_out = n_heads * d_head if per == "element" else n_heads
         self.W = Linear(d_model, n_out, **init_kwargs)
 
@@ -35,6 +35,6 @@ class OutputGate(nn.Module):
     ) -> Float[Tensor, "*B H T K"]:
         """Maps the heads' mixtures (..., H, T, K) and the layer's input x (..., T, D) to gated mixtures."""
         z = self.W(x).unflatten(-1, (self.n_heads, -1)).transpose(-3, -2)
-        sigmoid = self.activation == "sigmoid"
+        sigmoid = self.function == "sigmoid"
         # torch's softplus is off by up to 2e-9 from 20 on
         return mixed * (z.sigmoid() if sigmoid else z.logaddexp(z.new_zeros(())))

@@ -146,10 +146,14 @@ class RotaryPositions(NoPositions):
         position_ids: Integer[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*B T K"]:
         """Rotates each row of x (..., H, T, K), queries or keys, by its position, 0..T-1 by default."""
-        n, angles = self._width, self._angles(x, position_ids)
-        # Without a copy where all rotates
-        rotated = x if n == self.d_head else x[..., :n]
-        rotated = rotate(rotated, angles, layout=self.layout)
+        return self._turned(x, self._angles(x, position_ids))
+
+    def _turned(
+        self, x: Float[Tensor, "*B T K"], angles: Float[Tensor, "..."]
+    ) -> Float[Tensor, "*B T K"]:
+        """Rotates the features that rotate, and leaves the others."""
+        n = self._width
+        rotated = rotate(x[..., :n], angles, layout=self.layout)
         rotated = _times(self.attention_factor, rotated)
         if n == self.d_head:
             return rotated

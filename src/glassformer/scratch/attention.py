@@ -143,7 +143,10 @@ def scaled_dot_product_attention(
         np.copyto(scores, -np.inf, where=~causal_mask(*scores.shape[-2:]))
     if mask is not None:
         np.copyto(scores, -np.inf, where=~mask)
-    weights = softmax(scores) if normalize is None else normalize(scores)
+    if normalize is None:
+        weights = softmax(scores)
+    else:
+        weights = normalize(scores)
     see(scores=scores, weights=weights)
     return weights @ v, weights
 

@@ -15,14 +15,14 @@ from glassformer.shapes import Float
 class OutputGate(Layer):
     """Multiplies what H heads have mixed by σ(x · W), before W_o; with one number per `"head"` or per `"element"`.
 
-    `activation` is "sigmoid", which can only shrink a head's output, or
+    `function` is "sigmoid", which can only shrink a head's output, or
     "softplus", which is ln(1 + e^z).
 
     Source: Qiu et al. 2025, "Gated Attention for Large Language Models", section
     2.2. Derived in chapter 16.
 
     Raises:
-        ValueError: `per` or `activation` is none of these.
+        ValueError: `per` or `function` is none of these.
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class OutputGate(Layer):
         d_head: int,
         *,
         per: str = "element",
-        activation: str = "sigmoid",
+        function: str = "sigmoid",
         **init_kwargs: Any,
     ) -> None:
         checks.one_of("per", per, GATE_SHAPES)
-        checks.one_of("activation", activation, GATES)
-        self.n_heads, self.activation = n_heads, activation
+        checks.one_of("function", function, GATES)
+        self.n_heads, self.function = n_heads, function
         n_out = n_heads * d_head if per == "element" else n_heads
         self.W = Linear(d_model, n_out, **init_kwargs)
 
@@ -50,7 +50,7 @@ class OutputGate(Layer):
         """Maps the heads' mixtures (..., H, T, K) and the layer's input x (..., T, D) to gated mixtures."""
         z = self.W(x, saved)
         z = z.reshape(*z.shape[:-1], self.n_heads, -1).swapaxes(-3, -2)
-        gate = sigmoid(z) if self.activation == "sigmoid" else np.logaddexp(0, z)
+        gate = sigmoid(z) if self.function == "sigmoid" else np.logaddexp(0, z)
         save_for_backward(saved, mixed, z, gate)
         return mixed * gate
 
@@ -60,7 +60,7 @@ class OutputGate(Layer):
         """Maps the gradient of the gated mixtures to those of the mixtures and of x."""
         mixed, z, gate = saved.pop()
         one = sigmoid(z)
-        slope = one * (1 - one) if self.activation == "sigmoid" else one
+        slope = one * (1 - one) if self.function == "sigmoid" else one
         grad_z = grad * mixed
         if z.shape[-1] == 1:
             grad_z = grad_z.sum(axis=-1, keepdims=True)

@@ -3,14 +3,15 @@
 `tables` reads and writes files by them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.huggingface.families.rope import Rope
-from glassformer.huggingface.keys import Key, Rule, unsupported
+from glassformer.huggingface.keys import Key, Rule, contradiction, harmless, unsupported
+from glassformer.layers import PLACES
 
 Shape = tuple[int, ...]
 
@@ -40,22 +41,34 @@ class Place:
     """The place of one of our weights in their files, and how it is stored there.
 
     `transposed` is a matrix stored as torch's Linear has it, (out, in); ours are (in, out). Several of our weights can
-    lie side by side in one of theirs: `part` is the number of this one. `added` is what ours has more than theirs:
-    Gemma stores a gain without its 1.
+    lie side by side in one of theirs: `part` is the number of this one. Or they alternate, a head of each in turn
+    (`per_head`; `chunk` is then the width of a head). `grouped` is a matrix (n_groups, in, out) whose groups are stored
+    one below the other. `added` is what ours has more than theirs: Gemma stores a gain without its 1.
     """
 
     name: str
     transposed: bool = False
     part: int = 0
     added: float = 0.0
+    per_head: bool = False
+    chunk: int = 0
+    grouped: bool = False
 
-    def take(self, theirs: Any, columns: slice) -> Any:
-        """Returns our weight, which is these columns of theirs: a view, unless something is added."""
-        ours = (theirs.T if self.transposed else theirs)[..., columns]
+    def take(self, theirs: Any, columns: slice, shape: Shape) -> Any:
+        """Returns our weight of this shape, which is these columns of theirs: a view, unless it lies otherwise."""
+        if self.grouped:
+            n_groups, n_in, n_out = shape
+            return theirs.reshape(n_groups, n_out, n_in).swapaxes(1, 2)
+        wide = theirs.T if self.transposed else theirs
+        if self.chunk:
+            return wide.reshape(*shape[:-1], -1, 2, self.chunk)[..., self.part, :].reshape(shape)
+        ours = wide[..., columns]
         return ours + self.added if self.added else ours
 
     def give(self, ours: Any) -> Any:
         """Returns what they store of our weight, before it is transposed."""
+        if self.grouped:
+            return ours.swapaxes(1, 2).reshape(-1, ours.shape[1])
         return ours - self.added if self.added else ours
 
 
@@ -85,6 +98,8 @@ class Layout:
 
 # Configurations
 
+MANY = 10_000  # layers; published models have at most 126
+
 NOT_CAUSAL = ("is_causal", (True,), "every position sees itself and what comes before it")
 NO_WINDOW: tuple[Rule, ...] = (
     ("sliding_window", (None,), "no layer of this family has a window"),
@@ -93,6 +108,11 @@ NO_WINDOW: tuple[Rule, ...] = (
 )
 ONE_STACK = ("is_encoder_decoder", (False, None), "this family has one stack of blocks")
 NO_CROSS_ATTENTION = ("add_cross_attention", (False, None), "this family has no encoder to look at")
+
+
+def claims_none(config: ModelConfig) -> bool:
+    """Claims no model: whole models of the family are refused."""
+    return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +149,39 @@ class PartOf(NamedTuple):
     arguments: Mapping[str, Any]
 
 
+class Lack(NamedTuple):
+    """What a whole model here lacks: a key, its values without that part, and what part it is.
+
+    `says` returns what a file says by this key, in other words or by leaving it out. If it is a list and `of_layer` is
+    true, a layer whose entry is another one has no attention that can be loaded, either.
+    """
+
+    key: str
+    values: tuple[Any, ...]
+    what: str
+    says: Callable[[Mapping[str, Any]], Any]
+    of_layer: bool = False
+
+    def fault(self, given: Mapping[str, Any]) -> str | None:
+        """Returns why a file is refused, if it is."""
+        value = self.says(given)
+        if value != [] and harmless(value, self.values):
+            return None
+        return f"{self.key}={given.get(self.key, value)!r} is not supported: {self.what}"
+
+    def fault_of(self, given: Mapping[str, Any], index: int) -> str | None:
+        """Returns why the attention of a layer cannot be loaded, if it cannot."""
+        word = self.says(given)[index] if self.of_layer else None
+        if not self.of_layer or word in self.values:
+            return None
+        return f"{self.key}[{index}]={word!r} is not supported: {self.what}"
+
+
+def always(key: str, default: int, what: str) -> Lack:
+    """Returns a part that all models of a family have."""
+    return Lack(key, (), what, says=lambda given: given.get(key, default))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Format:
     """Describes the files of a family by tables; two functions do what tables cannot express.
@@ -136,9 +189,11 @@ class Format:
     `fields` maps each of our fields to their key. `always` holds what the family cannot choose. `rope`, `kinds` and
     `parts` are rotary positions, kinds of layers and parts that layers have, by their place in `layers.Layer`.
     `must_be` lists those of their keys that change the computation, with the only values that these models support,
-    and why. `said` has any other names of theirs that messages use. `also` lists the keys that a function reads,
-    `aliases` other names of keys, and `without_effect` keys that change no number, and why. `written` has keys that a
-    file of ours states besides. `tied` is whether the head is the embedding if the file does not say.
+    and why; `lacks` lists parts that whole models may have and ours do not, so that only the attention of such a file
+    can be loaded. `layers` returns for each layer the name of its kind and what is its own, its rotation among it; it
+    replaces `kinds`. `said` has any other names of theirs that messages use. `also` lists the keys that a function
+    reads, `aliases` other names of keys, and `without_effect` keys that change no number, and why. `written` has keys
+    that a file of ours states besides. `tied` is whether the head is the embedding if the file does not say.
 
     `architectures` are the names of its classes: first those with a head, starting with the usual one, then the one
     without. `read` returns what a file says beyond the tables, as fields of ours; the names of its weights, if there
@@ -154,6 +209,8 @@ class Format:
     kinds: Kinds | None = None
     parts: dict[str, PartOf] = field(default_factory=dict)
     must_be: tuple[Rule, ...]
+    lacks: tuple[Lack, ...] = ()
+    layers: Callable[[Mapping[str, Any], int], list[tuple[str, dict[str, Any]]]] | None = None
     said: Mapping[str, str] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
@@ -184,7 +241,7 @@ class Format:
             *(key.name for key in self.fields.values()),
             *(() if self.rope is None else self.rope.keys),
             *("tie_word_embeddings", *kinds, *parts, *self.also, *self.aliases),
-            *(name for name, *_ in self.must_be),
+            *(name for name, *_ in (*self.must_be, *self.lacks)),
             *self.without_effect,
         ]
 
@@ -219,3 +276,35 @@ def flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
     value = given.get(name, default)
     checks.flag(name, value)
     return value
+
+
+def words_of_layers(
+    given: Mapping[str, Any], n_layers: int, name: str, words: Collection[Any], usual: Callable[[int], Any]
+) -> list[Any]:
+    """Returns a list with one of these words for each layer; without it, the usual one of each.
+
+    Raises:
+        ValueError: the list has another length, or another word, or there are too many layers to list.
+    """
+    listed = given.get(name)
+    if listed is None:
+        if n_layers > MANY:
+            raise ValueError(
+                f"num_hidden_layers={n_layers:,} is more than {MANY:,}, for which {name} is needed"
+            )
+        return [usual(i) for i in range(n_layers)]
+    if not isinstance(listed, list) or not all(any(entry == word for word in words) for entry in listed):
+        raise unsupported(given, name, f"known are {', '.join(map(str, words))}")
+    if len(listed) != n_layers:
+        raise contradiction("num_hidden_layers", n_layers, f"the length of {name}", len(listed))
+    return list(listed)
+
+
+def flat_kinds(config: ModelConfig) -> tuple[dict[str, ModelConfig], dict[str, Mapping[str, Any]]]:
+    """Returns for each kind of layer the configuration of a model in which all are of that kind, and its parts."""
+    flat, parts = {}, {}
+    for name, kind in (config.kinds or {config.kind(0): {}}).items():
+        own = {key: value for key, value in kind.items() if key not in PLACES}
+        flat[name] = config if config.kinds is None else config.replace(kinds=None, order=None, **own)
+        parts[name] = {key: value for key, value in kind.items() if key in PLACES}
+    return flat, parts

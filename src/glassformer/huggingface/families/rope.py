@@ -113,7 +113,7 @@ class Rope:
     def _of_kind(
         self, given: Mapping[str, Any], word: str, outside: str | None, base: float, stretched: bool
     ) -> dict[str, Any]:
-        by_word = given.get("rope_parameters") or {}
+        by_word = given.get("rope_parameters") or self.default
         words = [kind.word for kind in self.kinds.values()]
         if not isinstance(by_word, dict) or any(
             key not in words or not isinstance(value, dict | None) for key, value in by_word.items()
@@ -180,12 +180,12 @@ class Rope:
         The configurations are flat: one for each kind of layer, or one under "".
         """
         if not self.kinds:
-            rope = _settings(configs[""])
+            rope = self.settings_of(configs[""])
             older = None if rope["rope_type"] == "default" else rope
             return {"rope_parameters": rope, "rope_theta": rope["rope_theta"], "rope_scaling": older}
         found: dict[str, Any] = {"rope_parameters": {}, "rope_scaling": None}
         for kind, (word, outside, _, stretched) in self.kinds.items():
-            rope = _settings(configs[kind])
+            rope = self.settings_of(configs[kind])
             found["rope_parameters"][word] = rope
             if outside is not None:
                 found[outside] = rope["rope_theta"]
@@ -193,19 +193,19 @@ class Rope:
                 found["rope_scaling"] = rope
         return found
 
-
-def _settings(config: ModelConfig) -> dict[str, Any]:
-    scaling = config.rope_scaling
-    if scaling == "linear" and config.rope_interpolation == 1:
-        scaling = "default"
-    if config.rope_proportional:
-        scaling = "proportional"
-    rope = {"rope_type": scaling, "rope_theta": config.rope_base}
-    if config.rope_share != 1:
-        rope["partial_rotary_factor"] = config.rope_share
-    if not config.rope_truncate:
-        rope["truncate"] = False
-    return rope | {theirs: getattr(config, ours) for ours, (theirs, _) in SCALINGS[scaling].items()}
+    def settings_of(self, config: ModelConfig) -> dict[str, Any]:
+        """Returns the settings of layers of one kind."""
+        scaling = config.rope_scaling
+        if scaling == "linear" and config.rope_interpolation == 1:
+            scaling = "default"
+        if config.rope_proportional:
+            scaling = "proportional"
+        rope = {"rope_type": scaling, "rope_theta": config.rope_base}
+        if config.rope_share != 1 or self.share is not None:
+            rope["partial_rotary_factor"] = config.rope_share
+        if not config.rope_truncate:
+            rope["truncate"] = False
+        return rope | {theirs: getattr(config, ours) for ours, (theirs, _) in SCALINGS[scaling].items()}
 
 
 def _attention_factor(settings: Mapping[str, Any]) -> float | None:

@@ -26,6 +26,7 @@ EPSILONS = (1e-6, 1e-8, 1e-12, 1e-3, 1e-30)
 
 BLOCK, STACK = "scratch.block.Block.forward", "scratch.model.Stack.forward"
 HEADS = "scratch.multi_head.MultiHeadAttention.forward"
+KEYS = "scratch.multi_head.MultiHeadAttention._keys_and_values"
 SCORES = "scratch.attention.scaled_dot_product_attention"
 SPLIT = "scratch.attention.split_heads"
 NETWORK, ROTATE = "scratch.feedforward.FeedForward.forward", "scratch.rotary.rotate"
@@ -80,11 +81,11 @@ CODE = (  # (the mistake, which of its forms, what each function has, what it ha
      (ROTATE, FIRST, f"c, s = np.repeat(cos, 2, -1), np.repeat(sin, 2, -1); {TURN_FIRST}"),
      (ROTATE, SECOND, TURN_SECOND)),
     ("rotation-mixed", "Your angles are those of halves, and what is rotated are neighbours.",
-     (f"{ROPE}.rotate", "self.layout", "'interleaved'"),
+     (f"{ROPE}._turned", "self.layout", "'interleaved'"),
      (ROTATE, FIRST, f"c, s = np.tile(cos, 2), np.tile(sin, 2); {TURN_FIRST}"), (ROTATE, SECOND, TURN_SECOND)),
     ("other-base", "Your angles seem to be position · base^(−2(i − 1)/K).",
      (f"{ROPE}._angles", "stretch(...)", "self.base ** (2 / self.d_head) * stretch(...)")),
-    ("rotation-of-one", "In yours, only the queries seem to be rotated.", (HEADS, TURN_K, "k = +k")),
+    ("rotation-of-one", "In yours, only the queries seem to be rotated.", (KEYS, TURN_K, "k = +k")),
     ("rotation-of-one", "In yours, only the keys seem to be rotated.", (HEADS, TURN_Q, "q = +q")),
     ("positions-fixed", "", (STACK, EMBEDS, EMBEDS.replace("position_ids", "0 * position_ids"))),
     # Attention

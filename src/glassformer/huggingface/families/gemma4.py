@@ -1,0 +1,144 @@
+"""Gemma 4: full layers with wider heads and keys that are also values; the last layers share earlier keys and values.
+
+Every layer's output is scaled by a learned number, and there may be experts and an embedding in each layer: these are
+not built, so only attention is read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from glassformer import _checks as checks
+from glassformer.huggingface.families.format import (
+    GATES,
+    Lack,
+    always,
+    claims_none,
+    flag,
+    needed,
+    words_of_layers,
+)
+from glassformer.huggingface.families.gemma import TANH
+from glassformer.huggingface.families.llama import (
+    ATTENTION_BIAS,
+    LLAMA,
+    NO_FEEDFORWARD_BIASES,
+    RULES,
+    llama_with,
+)
+from glassformer.huggingface.families.rope import OfKind, Rope
+from glassformer.huggingface.keys import Key, each_of, unsupported
+from glassformer.layers import KeyValueSharing
+
+WINDOWED, FULL = "sliding_attention", "full_attention"
+ROPE = Rope(
+    kinds={"windowed": OfKind(WINDOWED, None, 1e4, False), "full": OfKind(FULL, None, 1e6, False)},
+    scalings=("default", "proportional"),
+    default={FULL: {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25}},
+    share=1.0,
+)
+
+
+def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the kind of each layer and what it has: the last is full, and the last few borrow keys and values."""
+    words = words_of_layers(
+        given, n_layers, "layer_types", (WINDOWED, FULL), lambda i: FULL if (i + 1) % 6 == 0 else WINDOWED
+    )
+    words[-1] = FULL
+    n_shared, same = given.get("num_kv_shared_layers", 0), flag(given, "attention_k_eq_v", False)
+    checks.whole("num_kv_shared_layers", n_shared, at_least=0)
+    if n_shared and set(words[: max(n_layers - n_shared, 0)]) != set(words):
+        raise unsupported(given, "num_kv_shared_layers", "each kind needs a layer that shares")
+    rope = ROPE.read(given)
+    for found in rope.values():
+        if found["rope_share"] != 1 and "rope_proportional" not in found:
+            raise unsupported(given, "rope_parameters", "only proportional positions rotate a part of a head")
+    window = needed({"sliding_window": 512, **given}, "sliding_window")
+    values = {"windowed": "own", "full": "keys" if same else "own"}
+    own = {
+        "windowed": {"sliding_window": window, **rope["windowed"]},
+        "full": _sizes(given, words, same) | rope["full"],
+    }
+    lend = {name: {"sharing": KeyValueSharing(values=values[name], norm_values=True)} for name in own}
+    borrow = {name: {"sharing": KeyValueSharing(borrows=name)} for name in own}
+    names = ["windowed" if word == WINDOWED else "full" for word in words]
+    lenders = [(name, own[name] | lend[name]) for name in names[: n_layers - n_shared]]
+    return lenders + [(f"{name}_again", own[name] | borrow[name]) for name in names[n_layers - n_shared :]]
+
+
+def _sizes(given: Mapping[str, Any], words: list[str], same: bool) -> dict[str, Any]:
+    """Returns the width and the number of key heads of full layers, which must be alike."""
+    usual = {name: given.get(name, value) for name, value in (("head_dim", 256), ("num_key_value_heads", 4))}
+    each = given.get("per_layer_config")
+    if each is None:
+        of_full = {"head_dim": given.get("global_head_dim", 512)}
+        if same and given.get("num_global_key_value_heads") is not None:
+            of_full["num_key_value_heads"] = given["num_global_key_value_heads"]
+        each = {i: of_full for i, word in enumerate(words) if word == FULL}
+    known = isinstance(each, dict) and all(
+        str(i).isdecimal() and isinstance(own, dict) and own.keys() <= usual.keys() for i, own in each.items()
+    )
+    each = {int(i): own for i, own in each.items()} if known else {}  # files have them as "05"
+    found = [usual | each.get(i, {}) for i in range(len(words))]
+    full = [sizes for sizes, word in zip(found, words, strict=False) if word == FULL]
+    if not known or any(sizes != (full[0] if words[i] == FULL else usual) for i, sizes in enumerate(found)):
+        raise unsupported(
+            given, "per_layer_config", "it can change head_dim and num_key_value_heads of all full layers"
+        )
+    return {"d_head": full[0]["head_dim"], "n_kv_heads": full[0]["num_key_value_heads"]}
+
+
+GEMMA4 = replace(
+    LLAMA,
+    model_type="gemma4_text",
+    architectures=("Gemma4ForCausalLM", "Gemma4TextModel"),
+    fields=llama_with(
+        {
+            "n_kv_heads": Key("num_key_value_heads", 4),
+            "d_head": Key("head_dim", 256),
+            "feedforward": Key("hidden_activation", TANH, words=GATES),
+            "feedforward_bias": None,
+            "attention_bias": ATTENTION_BIAS,
+        }
+    ),
+    always={**LLAMA.always, "qk_norm": True, "attention_scale": 1.0, "feedforward_bias": False},
+    rope=ROPE,
+    layers=layers,
+    must_be=(
+        *RULES,
+        NO_FEEDFORWARD_BIASES,
+        ("use_bidirectional_attention", (False, None, "vision"), "a token sees only what comes before it"),
+        ("partial_rotary_factor", (None,), "rope_parameters says it for each kind of layer"),
+        ("rope_scaling", (None,), "rope_parameters says it for each kind of layer"),
+        ("rope_theta", (None,), "rope_parameters says it for each kind of layer"),
+    ),
+    lacks=(
+        always("num_hidden_layers", 30, "a learned factor at the end of each layer is not built"),
+        Lack(
+            "hidden_size_per_layer_input",
+            (0,),
+            "an embedding in each layer is not built",
+            says=lambda given: given.get("hidden_size_per_layer_input", 256),
+        ),
+        Lack(
+            "enable_moe_block",
+            (False,),
+            "experts are not built",
+            says=lambda given: given.get("enable_moe_block", False),
+        ),
+    ),
+    also=(
+        *("layer_types", "sliding_window", "num_kv_shared_layers", "attention_k_eq_v", "per_layer_config"),
+        *("global_head_dim", "num_global_key_value_heads"),
+    ),
+    without_effect={
+        **LLAMA.without_effect,
+        **each_of(
+            "is about what follows attention, for which a whole model is refused",
+            "final_logit_softcapping vocab_size_per_layer_input use_double_wide_mlp num_experts top_k_experts "
+            "moe_intermediate_size expert_intermediate_size",
+        ),
+    },
+    tied=True,
+    claims=claims_none,
+)

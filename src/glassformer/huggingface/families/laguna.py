@@ -1,0 +1,124 @@
+"""Laguna: a softplus gate for each head or number, windows, and numbers of heads that differ from layer to layer.
+
+Models with experts are refused, except for their attention.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from glassformer import _checks as checks
+from glassformer.config import ModelConfig
+from glassformer.huggingface.families.format import Lack, flat_kinds, linear, needed, words_of_layers
+from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, llama_with
+from glassformer.huggingface.families.rope import OfKind, Rope
+from glassformer.huggingface.keys import Key, contradiction, each_of, unsupported
+from glassformer.layers import OutputGate
+
+WINDOWED, FULL = "sliding_attention", "full_attention"
+ROPE = Rope(
+    kinds={"windowed": OfKind(WINDOWED, None, 1e4, False), "full": OfKind(FULL, None, 5e5, False)},
+    default={FULL: {"rope_theta": 5e5, "partial_rotary_factor": 0.5}},
+    share=1.0,
+)
+GATINGS = {True: "head", "per-head": "head", "per-element": "element"}
+
+
+def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the kind of each layer and what it has."""
+    words = words_of_layers(given, n_layers, "layer_types", (WINDOWED, FULL), lambda i: FULL)
+    n_heads = given.get("num_attention_heads_per_layer") or [needed(given, "num_attention_heads")] * n_layers
+    if not isinstance(n_heads, list) or len(n_heads) != n_layers:
+        raise contradiction("num_hidden_layers", n_layers, "num_attention_heads_per_layer", n_heads)
+    gating = given.get("gating", True)
+    if type(gating) not in (bool, str) or gating not in GATINGS:
+        raise unsupported(given, "gating", "known are True, per-head, per-element")
+    rope, gate = ROPE.read(given), OutputGate(per=GATINGS[gating], function="softplus")
+    window = needed({"sliding_window": 512, **given}, "sliding_window")
+    own = {WINDOWED: {"sliding_window": window, **rope["windowed"]}, FULL: rope["full"]}
+    names = {WINDOWED: "windowed", FULL: "full"}
+    found = []
+    for word, heads in zip(words, n_heads, strict=True):
+        checks.whole("num_attention_heads_per_layer", heads)
+        alike = len({h for w, h in zip(words, n_heads, strict=True) if w == word}) == 1
+        name = names[word] if alike else f"{names[word]}_{heads}"
+        found.append((name, {"n_heads": heads, "gate": gate, **own[word]}))
+    return found
+
+
+def mlp_layer_types(given: Mapping[str, Any]) -> list[str]:
+    """Returns the word of each layer's feed-forward: without a list, all but the first have experts."""
+    n_layers = needed(given, "num_hidden_layers")
+    checks.whole("num_hidden_layers", n_layers)
+    return words_of_layers(
+        given, n_layers, "mlp_layer_types", ("dense", "sparse"), lambda i: "sparse" if i else "dense"
+    )
+
+
+def has_softplus(config: ModelConfig) -> bool:
+    """Claims models whose gates are those of a Laguna."""
+    gates = [layer.attention.gate for layer, _ in config.layers(config.n_layers).values()]
+    return all(gate is not None and gate == gates[0] and gate.function == "softplus" for gate in gates)
+
+
+def write(config: ModelConfig) -> dict[str, Any]:
+    """Returns what a file has beyond the tables."""
+    flat, parts = flat_kinds(config)
+    kinds = [config.kind(i) for i in range(config.n_layers)]
+    words = {name: FULL if own.sliding_window is None else WINDOWED for name, own in flat.items()}
+    rope = {words[name]: ROPE.settings_of(own) for name, own in flat.items()}
+    windows = [own.sliding_window for own in flat.values() if own.sliding_window is not None]
+    return {
+        "layer_types": [words[name] for name in kinds],
+        "num_attention_heads_per_layer": [flat[name].n_heads for name in kinds],
+        "mlp_layer_types": ["dense"] * config.n_layers,
+        "gating": True if next(iter(parts.values()))["gate"].per == "head" else "per-element",
+        "sliding_window": windows[0] if windows else 512,
+        "rope_parameters": rope,
+    }
+
+
+LAGUNA = replace(
+    LLAMA,
+    model_type="laguna",
+    architectures=("LagunaForCausalLM", "LagunaModel"),
+    fields=llama_with(
+        {
+            "n_kv_heads": Key("num_key_value_heads", 8),
+            "d_head": Key("head_dim", 128),
+            "attention_bias": None,
+            "feedforward_bias": None,
+        }
+    ),
+    always={**LLAMA.always, "qk_norm": True, "attention_bias": "none", "feedforward_bias": False},
+    rope=ROPE,
+    layers=layers,
+    must_be=(
+        *RULES,
+        NO_FEEDFORWARD_BIASES,
+        ("attention_bias", (False,), "where queries have biases, the gate has them here, too"),
+        ("partial_rotary_factor", (None,), "rope_parameters says it for each kind of layer"),
+        ("rope_scaling", (None,), "rope_parameters says it for each kind of layer"),
+        ("rope_theta", (None,), "rope_parameters says it for each kind of layer"),
+    ),
+    lacks=(Lack("mlp_layer_types", ("dense",), "experts are not built", says=mlp_layer_types),),
+    also=("layer_types", "sliding_window", "num_attention_heads_per_layer", "gating"),
+    without_effect={
+        **LLAMA.without_effect,
+        **each_of(
+            "belongs to the experts, for which a whole model is refused",
+            "num_experts num_experts_per_tok moe_intermediate_size shared_expert_intermediate_size "
+            "moe_routed_scaling_factor moe_apply_router_weight_on_input moe_router_logit_softcapping "
+            "output_router_logits router_aux_loss_coef",
+        ),
+    },
+    write=write,
+    claims=has_softplus,
+    layout=replace(
+        LLAMA.layout,
+        names={
+            **LLAMA.layout.names,
+            "decoder.blocks.#.attention.gate.W": linear("model.layers.#.self_attn.g_proj"),
+        },
+    ),
+)
