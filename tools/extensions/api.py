@@ -34,7 +34,7 @@ from sphinx.util.inspect import stringify_signature
 from sphinx.util.nodes import make_refnode
 from sphinx.util.typing import stringify_annotation
 
-from glassformer import chapter_links
+from glassformer import chapter_links, contents
 from tools.shared.chapter_links import linked
 
 # Those of lists, and those of words, in which a colon does not end a type
@@ -53,6 +53,7 @@ SHORTER["<factory>"] = "..."
 TRAITS = re.compile(r"^Traits\b.*:$", re.MULTILINE)
 INDENTED_CODE = re.compile(r"^(\S.*\n)\n(?=    \S)", re.MULTILINE)
 CODE_WITHIN_A_WORD = re.compile(r"(?<=[^\s(\[{\"'*–/])(`[^`\n]+`)(?=[\s.,:;)]|$)|(`[^`\n]+`)(?=[\w(])")
+DERIVED = re.compile(r"\s*Derived in\s+chapter\s+(\d\d)\.")
 CHAPTER = re.compile(r"\[([^\[\]]+)\]\((/notebooks/[^)]+)\)")
 
 
@@ -91,6 +92,14 @@ def short(
     return tuple(part and OF_AN_ARRAY.sub(r"\1[", part) for part in (signature, returns))
 
 
+def _if_written(derived: re.Match[str]) -> str:
+    """Returns in which chapter something is derived, or nothing if that chapter is still to come."""
+    try:
+        return derived[0] if contents.chapter(derived[1]).written else ""
+    except ValueError:
+        return ""
+
+
 def read(app: Sphinx, what: str, name: str, it: Any, options: Any, lines: list[str]) -> None:
     """Turns the Markdown of a docstring into reStructuredText."""
     if what == "module":  # `Package` has shown it
@@ -99,6 +108,7 @@ def read(app: Sphinx, what: str, name: str, it: Any, options: Any, lines: list[s
     text = TRAITS.sub("Traits:", "\n".join(lines)).replace("|", "\\|")
     text = INDENTED_CODE.sub(r"\1\n::\n\n", text)
     text = CODE_WITHIN_A_WORD.sub(lambda code: rf"\ {code[1]}" if code[1] else rf"{code[2]}\ ", text)
+    text = DERIVED.sub(_if_written, text)
     text = chapter_links.linked(text, lambda chapter: f"/notebooks/{chapter.name}")
     text = CHAPTER.sub(r":doc:`\1 <\2>`", text)
     # The words of a property may have a colon, which napoleon would take for the end of its type
