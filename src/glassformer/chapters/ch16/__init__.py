@@ -1,0 +1,1 @@
+"""Everything that chapter 16 adds to the package."""

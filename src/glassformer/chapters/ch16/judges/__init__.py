@@ -1,0 +1,1 @@
+"""Judges of chapter 16, "Long texts"."""
