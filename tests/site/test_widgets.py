@@ -181,6 +181,7 @@ KEYS = {
     "DistanceBias": ("Head", "ArrowRight"),
     "FillIn": ("Your line", None),
     "HeadGradients": ("key of “horse”, number 1", "ArrowUp"),
+    "LayerCaches": ("Position", "ArrowLeft"),
     "LiveWriter": ("One more", "Enter"),
     "LogitLens": ("Your text", None),
     "LossWatcher": ("Step", "Home"),

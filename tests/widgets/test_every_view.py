@@ -80,6 +80,7 @@ BOUNDS = {
         **{"sort": ["name"], "family": ["gpt"]},
     },
     "DiagnoseIt": {"patients": [["no-scale"], []]},
+    "LayerCaches": {"position": [-1, 60], "window": [1, 17], "compress": [1, 9], "top_k": [0, 17]},
     "GlassMachine": {
         "position": [-1],
         "temperature": [2.5],
@@ -194,6 +195,8 @@ SENTENCES = [
     ("DiagnoseIt", {"patients": TWO, "ordered": [["hope"], []]}, "'hope'"),
     ("DiagnoseIt", {"patients": ["dropout-in-evaluation"], "ordered": [["map"]]}, "'map'"),
     ("DiagnoseIt", {"patients": TWO, "answers": [[5], []]}, "answers has an option"),
+    ("LayerCaches", {"text": ""}, "text has 0 characters, but must have 1 to 60"),
+    ("LayerCaches", {"text": "a" * 61}, "text has 61 characters"),
     ("GlassMachine", {"part": "guess 5"}, "part='guess 5' is not text, stream or guess 0 to 4"),
     ("GlassMachine", {"part": "head 0 4"}, "for a head which of 4"),
     ("GlassMachine", {"part": "tail"}, "part='tail'"),
@@ -290,6 +293,7 @@ FULL = [
     ("ConfigReader", {"text": FILES["Gemma 4 26B-A4B"], "other": FILES["GPT-2"]}),
     ("ParameterBars", {"other": "bert-base"}),
     ("ParameterBars", {"view": "size", "scale": "gpt3"}),
+    ("LayerCaches", {"text": "M" * 60, "position": 58, "top_k": 16}),
 ]
 OTHERS = {
     *("DateTranslator", "DiagnoseIt", "FillIn", "GlassMachine", "LiveWriter"),
