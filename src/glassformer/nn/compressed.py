@@ -137,16 +137,10 @@ class Compressor(nn.Module):
     ) -> "BlockCache":
         """Returns an empty cache for `batch_size` texts of up to `length` positions."""
         weight = self.W_kv.weight
-        return BlockCache(
-            batch_size,
-            length,
-            self.d_head,
-            block=self.block,
-            overlapping=self.overlapping,
-            rewindable=rewindable,
-            dtype=weight.dtype,
-            device=weight.device,
-        )
+        like = {"dtype": weight.dtype, "device": weight.device}
+        own = {"block": self.block, "overlapping": self.overlapping, **like}
+        sizes = batch_size, length, self.d_head
+        return BlockCache(*sizes, rewindable=rewindable, **own)
 
 
 class BlockIndexer(Indexer):
@@ -160,12 +154,10 @@ class BlockIndexer(Indexer):
         d_head: int,
         d_query_latent: int,
         top_k: int,
-        block: int,
-        overlapping: bool = False,
         position_encoding: RotaryPositions,
-        norm_eps: float = 1e-5,
         generator: torch.Generator | None,
         dtype: torch.dtype = torch.float32,
+        **of_compressor: Any,
     ) -> None:
         nn.Module.__init__(self)
         checks.whole("top_k", top_k)
@@ -176,15 +168,8 @@ class BlockIndexer(Indexer):
         wide = n_heads * d_head
         self.W_q = Linear(d_query_latent, wide, bias=False, **init_kwargs)
         self.W_w = Linear(d_model, n_heads, bias=False, **init_kwargs)
-        self.compressor = Compressor(
-            d_model,
-            d_head,
-            block=block,
-            overlapping=overlapping,
-            position_encoding=position_encoding,
-            norm_eps=norm_eps,
-            **init_kwargs,
-        )
+        of_compressor |= {"position_encoding": position_encoding, **init_kwargs}
+        self.compressor = Compressor(d_model, d_head, **of_compressor)
 
     @torch.no_grad()
     def keys(
@@ -199,6 +184,11 @@ class BlockIndexer(Indexer):
 
 class CompressedAttention(MultiHeadAttention):
     """As `scratch.CompressedAttention`, in PyTorch."""
+
+    # Which others may lack
+    norm_q: Any
+    sinks: Any
+    window: Any
 
     def __init__(
         self,
@@ -232,11 +222,8 @@ class CompressedAttention(MultiHeadAttention):
         checks.rotated("d_head", d_head, d_rotated)
         if position_encoding is None:
             position_encoding = RotaryPositions(d_rotated, layout="interleaved")
-        checks.equal(
-            "position_encoding.d_head",
-            position_encoding.d_head,
-            "d_rotated",
-            d_rotated,
+        checks.rotates(
+            "position_encoding", position_encoding, "d_rotated", d_rotated
         )
         self.d_model, self.n_heads, self.d_head = d_model, n_heads, d_head
         self.window, self.compress, self.causal = window, compress, causal
@@ -269,12 +256,8 @@ class CompressedAttention(MultiHeadAttention):
         if top_k is not None:
             checks.rotated("d_index", d_index, d_rotated)
             block_kwargs |= {"n_heads": index_heads, "d_head": d_index}
-            self.indexer = BlockIndexer(
-                d_model,
-                d_query_latent=d_query_latent,
-                top_k=top_k,
-                **block_kwargs,
-            )
+            block_kwargs |= {"d_query_latent": d_query_latent, "top_k": top_k}
+            self.indexer = BlockIndexer(d_model, **block_kwargs)
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -285,7 +268,7 @@ class CompressedAttention(MultiHeadAttention):
         position_ids: Integer[Tensor, "..."] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
         score_bias: Float[Tensor, "..."] | None = None,
-        cache: "CompressedCache | None" = None,
+        cache: Any = None,  # a CompressedCache
         shared: Shared | None = None,
     ) -> Float[Tensor, "*B T D"]:
         """As `scratch.CompressedAttention.forward`."""
@@ -349,20 +332,14 @@ class CompressedAttention(MultiHeadAttention):
         compressors = [] if self.compressor is None else [self.compressor]
         if self.indexer is not None:
             compressors.append(self.indexer.compressor)
-        weight = self.W_kv.weight
-        return CompressedCache(
-            batch_size,
-            length,
-            self.d_head,
-            window=self.window,
-            blocks=[
-                compressor.new_cache(batch_size, length, rewindable=rewindable)
-                for compressor in compressors
-            ],
-            rewindable=rewindable,
-            dtype=weight.dtype,
-            device=weight.device,
-        )
+        blocks = [
+            one.new_cache(batch_size, length, rewindable=rewindable)
+            for one in compressors
+        ]
+        sizes, weight = (batch_size, length, self.d_head), self.W_kv.weight
+        own: dict[str, Any] = {"window": self.window, "rewindable": rewindable}
+        own |= {"dtype": weight.dtype, "device": weight.device}
+        return CompressedCache(*sizes, blocks=blocks, **own)
 
 
 class BlockCache(WindowCache):

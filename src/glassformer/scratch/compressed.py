@@ -217,25 +217,18 @@ class Compressor(Layer):
         self, batch_size: int, length: int, *, rewindable: int = 0
     ) -> "BlockCache":
         """Returns an empty cache for `batch_size` texts of up to `length` positions."""
-        return BlockCache(
-            batch_size,
-            length,
-            self.d_head,
-            block=self.block,
-            overlapping=self.overlapping,
-            rewindable=rewindable,
-            dtype=self.W_kv.weight.dtype,
-        )
+        sizes, dtype = (batch_size, length, self.d_head), self.W_kv.weight.dtype
+        own = {"block": self.block, "overlapping": self.overlapping}
+        return BlockCache(*sizes, rewindable=rewindable, dtype=dtype, **own)
 
 
 class BlockIndexer(Indexer):
     """An indexer of compressed tokens: it chooses, for each query, the `top_k` that it attends to.
 
     Its heads' queries are made of the same latent vector, and its keys by a
-    compressor of its own. The last features of both are rotated.
-
-    A choice has no gradient, so the loss does not train these weights; nor is
-    there a term of their own, as `Indexer.learn` adds one.
+    compressor of its own, to which other arguments go. The last features of both
+    are rotated. A choice has no gradient, so the loss does not train these
+    weights; nor is there a term of their own, as `Indexer.learn` adds one.
 
     Source: DeepSeek-AI 2026, DeepSeek-V4's technical report, section 2.3.1,
     equations 13 to 17. Derived in chapter 16.
@@ -253,12 +246,10 @@ class BlockIndexer(Indexer):
         d_head: int,
         d_query_latent: int,
         top_k: int,
-        block: int,
-        overlapping: bool = False,
         position_encoding: RotaryPositions,
-        norm_eps: float = 1e-5,
         generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
+        **of_compressor: Any,
     ) -> None:
         checks.whole("top_k", top_k)
         self.d_query, self.d_model = d_query_latent, d_model
@@ -268,15 +259,8 @@ class BlockIndexer(Indexer):
         wide = n_heads * d_head
         self.W_q = Linear(d_query_latent, wide, bias=False, **init_kwargs)
         self.W_w = Linear(d_model, n_heads, bias=False, **init_kwargs)
-        self.compressor = Compressor(
-            d_model,
-            d_head,
-            block=block,
-            overlapping=overlapping,
-            position_encoding=position_encoding,
-            norm_eps=norm_eps,
-            **init_kwargs,
-        )
+        of_compressor |= {"position_encoding": position_encoding, **init_kwargs}
+        self.compressor = Compressor(d_model, d_head, **of_compressor)
 
     def keys(
         self,
@@ -319,6 +303,11 @@ class CompressedAttention(MultiHeadAttention):
             way round.
     """
 
+    # Which others may lack
+    norm_q: Any
+    sinks: Any
+    window: Any
+
     def __init__(
         self,
         d_model: int,
@@ -350,11 +339,8 @@ class CompressedAttention(MultiHeadAttention):
         checks.rotated("d_head", d_head, d_rotated)
         if position_encoding is None:
             position_encoding = RotaryPositions(d_rotated, layout="interleaved")
-        checks.equal(
-            "position_encoding.d_head",
-            position_encoding.d_head,
-            "d_rotated",
-            d_rotated,
+        checks.rotates(
+            "position_encoding", position_encoding, "d_rotated", d_rotated
         )
         self.d_model, self.n_heads, self.d_head = d_model, n_heads, d_head
         self.window, self.compress, self.causal = window, compress, causal
@@ -387,12 +373,8 @@ class CompressedAttention(MultiHeadAttention):
         if top_k is not None:
             checks.rotated("d_index", d_index, d_rotated)
             block_kwargs |= {"n_heads": index_heads, "d_head": d_index}
-            self.indexer = BlockIndexer(
-                d_model,
-                d_query_latent=d_query_latent,
-                top_k=top_k,
-                **block_kwargs,
-            )
+            block_kwargs |= {"d_query_latent": d_query_latent, "top_k": top_k}
+            self.indexer = BlockIndexer(d_model, **block_kwargs)
         self.dropout = Dropout(dropout, generator=generator)
 
     def forward(
@@ -403,7 +385,7 @@ class CompressedAttention(MultiHeadAttention):
         position_ids: Integer[np.ndarray, "..."] | None = None,
         mask: Bool[np.ndarray, "..."] | None = None,
         score_bias: Float[np.ndarray, "..."] | None = None,
-        cache: "CompressedCache | None" = None,
+        cache: Any = None,  # a CompressedCache
         shared: Shared | None = None,
         saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
@@ -516,18 +498,13 @@ class CompressedAttention(MultiHeadAttention):
         compressors = [] if self.compressor is None else [self.compressor]
         if self.indexer is not None:
             compressors.append(self.indexer.compressor)
-        return CompressedCache(
-            batch_size,
-            length,
-            self.d_head,
-            window=self.window,
-            blocks=[
-                compressor.new_cache(batch_size, length, rewindable=rewindable)
-                for compressor in compressors
-            ],
-            rewindable=rewindable,
-            dtype=self.W_kv.weight.dtype,
-        )
+        blocks = [
+            one.new_cache(batch_size, length, rewindable=rewindable)
+            for one in compressors
+        ]
+        sizes, weight = (batch_size, length, self.d_head), self.W_kv.weight
+        own: dict[str, Any] = {"window": self.window, "rewindable": rewindable}
+        return CompressedCache(*sizes, blocks=blocks, dtype=weight.dtype, **own)
 
 
 class BlockCache(WindowCache):
