@@ -109,9 +109,9 @@ WRONG_VALUES = {
     "rotates('it', nn.RotaryPositions(6), 'd_head', 4)": "it.d_head=6 does not match d_head=4",
     "indexer(None, 4, None, False)": "an indexer needs d_query_latent: it reads the latent of the queries",
     "indexer(None, 4, 3, True)": "a layer either has an indexer or borrows_choice, not both",
-    "latent(FLOATS, None, None, False)": "memory must be None: latent attention reads its own text, "
-    "and its scores have no bias",
-    "latent(None, None, {}, True)": "borrows_choice needs shared['chosen'], "
+    "below('d_rotated', 4, 'd_head', 4)": "d_rotated=4 must be below d_head=4",
+    "latent(4, 4, 4, 0)": "d_query_latent=0 must be at least 1",
+    "choice_to_borrow({}, True)": "borrows_choice needs shared['chosen'], "
     "which an earlier layer with an indexer leaves there",
     # Models and their state
     "has_part('pooler', None)": "this model has no pooler: its configuration leaves it out",

@@ -7,6 +7,7 @@ The axes are D d_model, H heads, G key/value heads, K d_head, F d_ff; T position
 attend to.
 """
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -126,6 +127,18 @@ class Indexer:
             checks.whole(name, getattr(self, name))
         checks.one_of("layout", self.layout, ROPE_LAYOUTS)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Returns the sizes of its formula by their letters."""
+        return {"I": self.n_heads, "J": self.d_head}
+
+    def arguments(self, rotation: Rotation | None) -> dict[str, Any]:
+        """Returns what it is built with; it rotates as many features as the attention does."""
+        if rotation is not None:
+            share = rotation.d_head / self.d_head
+            rotation = replace(rotation, d_head=self.d_head, share=share, layout=self.layout)
+        return {"n_heads": self.n_heads, "d_head": self.d_head, "top_k": self.top_k, "rotation": rotation}
+
 
 @dataclass(frozen=True, kw_only=True)
 class LatentAttention:
@@ -145,10 +158,7 @@ class LatentAttention:
     borrows_choice: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("d_latent", "d_rotated", "d_value"):
-            checks.whole(name, getattr(self, name))
-        if self.d_query_latent is not None:
-            checks.whole("d_query_latent", self.d_query_latent)
+        checks.latent(self.d_latent, self.d_rotated, self.d_value, self.d_query_latent)
         checks.positive("latent_eps", self.latent_eps)
         checks.flag("borrows_choice", self.borrows_choice)
         if self.indexer is not None and self.borrows_choice:
@@ -156,10 +166,14 @@ class LatentAttention:
                 "borrows_choice=True leaves an indexer without work: a layer has one or the other"
             )
 
+    def arguments(self, attention: "Attention", norm_eps: float) -> dict[str, Any]:
+        """Returns what it is built with; of the indexer, what that is built with."""
+        index = self.indexer and self.indexer.arguments(attention.rotation)
+        return vars(self) | {"scale": attention.scale, "indexer": index}
+
     def check(self, attention: "Attention") -> None:
         """Checks that it suits the heads of the model."""
-        if self.d_rotated >= attention.d_head:
-            raise ValueError(f"d_rotated={self.d_rotated} must be below d_head={attention.d_head}")
+        checks.below("d_rotated", self.d_rotated, "d_head", attention.d_head)
         if attention.window is not None:
             raise ValueError(f"sliding_window={attention.window} is not built for latent attention")
 
@@ -168,8 +182,7 @@ class LatentAttention:
         """Returns the sizes of its formula by their letters."""
         found = {"R": self.d_latent, "P": self.d_rotated, "U": self.d_value}
         found |= {} if self.d_query_latent is None else {"Q": self.d_query_latent}
-        index = self.indexer
-        return found | ({"I": index.n_heads, "J": index.d_head} if index is not None else {})
+        return found if self.indexer is None else found | self.indexer.sizes
 
     def parameters(self) -> Counter[str]:
         """W_q (D, H·K), or through Q numbers; W_kv_down (D, R + P), W_kv_up, W_o (H·U, D), norms, and the indexer."""
@@ -180,25 +193,11 @@ class LatentAttention:
             formula += Counter({query + "IJ": 1}) + Counter(DJ=1, DI=1, J=2)
         return formula
 
-    def multiply_adds(self, attention: "Attention", d_model: int, n_read: int, n_past: int) -> int:
-        """The same matrices; scores and means over keys and values, or after cached positions over the latents."""
-        D, H, K, R, P, U = (
-            d_model,
-            attention.n_heads,
-            attention.d_head,
-            self.d_latent,
-            self.d_rotated,
-            self.d_value,
-        )
-        queries = D * H * K if self.d_query_latent is None else self.d_query_latent * (D + H * K)
-        widths = queries + D * (R + P) + R * H * (K - P + U) + H * U * D
-        each = 2 * R + P if n_past else K + U
-        if self.indexer is not None:
-            i, j = self.indexer.n_heads, self.indexer.d_head
-            widths += (self.d_query_latent or D) * i * j + D * (i + j)
-        n_seen = n_read + n_past
+    def seeing(self, attention: "Attention", n_read: int, n_past: int) -> int:
+        """Scores and means over keys and values, or after cached positions over the latents; the indexer's scores."""
+        each = 2 * self.d_latent + self.d_rotated if n_past else attention.d_head + self.d_value
         index = 0 if self.indexer is None else self.indexer.n_heads * self.indexer.d_head
-        return n_read * (widths + n_seen * (H * each + index))
+        return (n_read + n_past) * (attention.n_heads * each + index)
 
     def cached(self, attention: "Attention", n_positions: int) -> int:
         """The latent and the rotated part of a key, and the indexer's key."""
@@ -234,6 +233,12 @@ class CompressedAttention:
         index = self.indexer
         return (None, None, None) if index is None else (index.top_k, index.n_heads, index.d_head)
 
+    def arguments(self, attention: "Attention", norm_eps: float) -> dict[str, Any]:
+        """Returns what it is built with."""
+        own = vars(self) | {"window": attention.window, "norm_eps": norm_eps}
+        del own["indexer"]
+        return own | dict(zip(("top_k", "index_heads", "d_index"), self.index_sizes, strict=True))
+
     def check(self, attention: "Attention") -> None:
         """Checks that it suits the heads of the model."""
         checks.divisible("n_heads", attention.n_heads, "n_groups", self.n_groups)
@@ -245,8 +250,7 @@ class CompressedAttention:
     def sizes(self) -> dict[str, int]:
         """Returns the sizes of its formula by their letters."""
         found = {"Q": self.d_query_latent, "P": self.d_rotated, "O": self.d_group}
-        index = self.indexer
-        return found | ({"I": index.n_heads, "J": index.d_head} if index is not None else {})
+        return found if self.indexer is None else found | self.indexer.sizes
 
     def parameters(self) -> Counter[str]:
         """The queries' two matrices, W_kv (D, K), norms, sinks, the output's two, compressors and the indexer."""
@@ -261,24 +265,12 @@ class CompressedAttention:
         times = 2 if self.overlapping else 1
         return Counter({"D" + wide: 2 * times, wide: times * self.compress + 1})
 
-    def multiply_adds(self, attention: "Attention", d_model: int, n_read: int, n_past: int) -> int:
-        """The same matrices; scores and means over the window and the compressed tokens."""
-        D, H, K, Q, times = (
-            d_model,
-            attention.n_heads,
-            attention.d_head,
-            self.d_query_latent,
-            1 + self.overlapping,
-        )
+    def seeing(self, attention: "Attention", n_read: int, n_past: int) -> int:
+        """Scores and means over the window and the compressed tokens; the indexer's scores."""
         n_tokens = (n_past + n_read) // self.compress if self.compress > 1 else 0
         n_seen = n_read + min(n_past, (attention.window or 1) - 1) + n_tokens
-        each = D * Q + Q * H * K + D * K + H * K * self.d_group + self.n_groups * self.d_group * D
-        if self.compress > 1:
-            each += 2 * times * D * K
-        if self.indexer is not None:
-            i, j = self.indexer.n_heads, self.indexer.d_head
-            each += Q * i * j + D * i + 2 * times * D * j + n_tokens * i * j
-        return n_read * (each + 2 * H * n_seen * K)
+        index = 0 if self.indexer is None else self.indexer.n_heads * self.indexer.d_head
+        return 2 * attention.n_heads * n_seen * attention.d_head + n_tokens * index
 
     def cached(self, attention: "Attention", n_positions: int) -> int:
         """The window's array, the compressed tokens, and what the unfinished blocks are made of."""
@@ -334,6 +326,13 @@ class Attention:
             found["N"] = self.d_head - self.form.d_rotated
         return found
 
+    def arguments(self, norm_eps: float) -> dict[str, Any]:
+        """Returns what only this form of attention is built with."""
+        if self.form is not None:
+            return self.form.arguments(self, norm_eps)
+        names = ("n_kv_heads", "bias", "qk_norm", "scale")
+        return {name: getattr(self, name) for name in names} | {"norm_eps": norm_eps}
+
     @property
     def shares(self) -> bool:
         """Returns whether it leaves something to later layers, or takes it from earlier ones."""
@@ -366,9 +365,15 @@ class Attention:
         return 2 if self.sharing is None else self.sharing.n_maps
 
     def multiply_adds(self, d_model: int, n_read: int, n_past: int) -> int:
-        """W_q and W_o, W_k and W_v, the gate; scores and weighted means with what is cached, also what a mask hides."""
+        """Its matrices; scores and weighted means with what is cached, also what a mask hides."""
         if self.form is not None:
-            return self.form.multiply_adds(self, d_model, n_read, n_past)
+            sizes = self.sizes | {"D": d_model}
+            matrices = (
+                n * math.prod(sizes[letter] for letter in product)
+                for product, n in self.form.parameters().items()
+                if len(product) > 1
+            )
+            return n_read * (sum(matrices) + self.form.seeing(self, n_read, n_past))
         widths = self.d_head * (2 * self.n_heads + self.n_maps * self.n_kv_heads)
         if self.gate is not None:
             widths += self.n_heads * (self.d_head if self.gate.per == "element" else 1)

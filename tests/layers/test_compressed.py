@@ -138,7 +138,7 @@ def test_only_distances_count(room, kind):
 @both_rooms
 def test_the_indexer_prefers_the_earlier_of_equal_tokens(room):
     layer, x = built(room, "chosen"), text(T, D)
-    room.load(layer.indexer, W_vote=np.zeros((D, 16)))
+    room.load(layer.indexer, W_w=np.zeros((D, 16)))
     weights = room.numpy(layer.attention_weights(room.array(x)))[..., T:]
     assert (weights[:, 12:, :2] > 0).all()
     assert not weights[..., 2:].any()
@@ -342,8 +342,8 @@ THEIR_NAMES = {
     "sinks": "sinks",
     "o_a_proj.weight": "W_o_down.weight",
     "o_b_proj.weight": "W_o_up.weight",
-    "compressor.indexer.q_b_proj.weight": "indexer.W_q_up.weight",
-    "compressor.indexer.scorer.weights_proj.weight": "indexer.W_vote.weight",
+    "compressor.indexer.q_b_proj.weight": "indexer.W_q.weight",
+    "compressor.indexer.scorer.weights_proj.weight": "indexer.W_w.weight",
 }
 for theirs, ours in {"compressor": "compressor", "compressor.indexer": "indexer.compressor"}.items():
     THEIR_NAMES |= {

@@ -20,6 +20,8 @@ from glassformer._checks.compressed import compression, left_out, padded_after, 
 from glassformer._checks.models import (
     acts_on,
     attention,
+    below,
+    choice_to_borrow,
     fits_cache,
     going_back,
     has_part,

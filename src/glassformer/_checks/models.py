@@ -99,15 +99,27 @@ def indexer(value: Any, d_model: int, d_query_latent: int | None, borrows_choice
     equal("indexer.d_model", value.d_model, "d_model", d_model)
 
 
-def latent(memory: Any, score_bias: Any, shared: Any, borrows_choice: bool) -> None:
-    """Checks that latent attention reads its own text, with no score bias, and finds the choice that it borrows."""
-    if door.closed:
-        return
-    for name, given in (("memory", memory), ("score_bias", score_bias)):
-        if given is not None:
-            raise ValueError(
-                f"{name} must be None: latent attention reads its own text, and its scores have no bias"
-            )
+def latent(d_latent: Any, d_rotated: Any, d_value: Any, d_query_latent: Any) -> None:
+    """Checks the sizes of latent attention, of which the last may be None."""
+    sizes = {
+        "d_latent": d_latent,
+        "d_rotated": d_rotated,
+        "d_value": d_value,
+        "d_query_latent": d_query_latent,
+    }
+    for name, size in sizes.items():
+        if name != "d_query_latent" or size is not None:
+            whole(name, size)
+
+
+def below(name: str, value: Any, limit_name: str, limit: Any) -> None:
+    """Checks that a size is smaller than another."""
+    if value >= limit:
+        raise ValueError(f"{name}={value} must be below {limit_name}={limit}")
+
+
+def choice_to_borrow(shared: Any, borrows_choice: bool) -> None:
+    """Checks that latent attention finds the choice that it borrows."""
     if borrows_choice and "chosen" not in (shared or {}):
         raise ValueError(
             "borrows_choice needs shared['chosen'], which an earlier layer with an indexer leaves there"

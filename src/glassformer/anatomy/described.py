@@ -54,9 +54,12 @@ def words() -> dict[str, Any]:
 
 
 def _with_lists(formula: str) -> str:
-    """Writes out the lists that a formula of lacking.toml names: families that our code reads, and their classes."""
-    known = {name for form in FORMATS.values() for name in form.architectures}
-    return formula.replace("FAMILIES", str(list(FORMATS))).replace("CLASSES", str(sorted(known)))
+    """Writes out the lists that a formula of lacking.toml names, of families that our code reads and their classes."""
+    classes = sorted({name for form in FORMATS.values() for name in form.architectures})
+    parts = sorted(name for name, form in FORMATS.items() if form.rope and form.rope.share is not None)
+    for name, known in {"FAMILIES": list(FORMATS), "CLASSES": classes, "TURN_PARTS": parts}.items():
+        formula = formula.replace(name, str(known))
+    return formula
 
 
 def _row(row: list[Any], names: str) -> dict[str, Any]:

@@ -1,25 +1,30 @@
 """Attention to a window and to compressed tokens, in PyTorch."""
 
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
-from torch.nn import functional
 
 from glassformer import _checks as checks
 from glassformer.nn.attention import (
     causal_mask,
     merge_heads,
+    scaled_dot_product_attention,
     softmax,
     split_heads,
     window_mask,
 )
 from glassformer.nn.cache import WindowCache
+from glassformer.nn.indexer import Indexer
 from glassformer.nn.linear import Linear, normal
+from glassformer.nn.multi_head import MultiHeadAttention, Shared
 from glassformer.nn.norm import RMSNorm
+from glassformer.nn.positions import NoPositions
 from glassformer.nn.rotary import RotaryPositions
-from glassformer.trace import enter_sublayer, see, trace
+from glassformer.nn.sinks import softmax_with_sinks
+from glassformer.trace import enter_sublayer, see
 
 
 class GroupedLinear(nn.Module):
@@ -50,6 +55,26 @@ class GroupedLinear(nn.Module):
         return merge_heads(parts @ self.weight)
 
 
+class _OnLast(NoPositions):
+    """Rotates the last features of each row, as many as `encoding` is made for, and leaves the others."""
+
+    acts_on = "queries and keys"
+
+    def __init__(self, encoding: RotaryPositions) -> None:
+        super().__init__()
+        self.encoding = encoding
+
+    def rotate(
+        self,
+        x: Float[Tensor, "*B H T K"],
+        position_ids: Integer[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "*B H T K"]:
+        still, last = x.tensor_split([-self.encoding.d_head], dim=-1)
+        return torch.cat(
+            [still, self.encoding.rotate(last, position_ids)], dim=-1
+        )
+
+
 class Compressor(nn.Module):
     """As `scratch.Compressor`, in PyTorch."""
 
@@ -68,7 +93,7 @@ class Compressor(nn.Module):
         super().__init__()
         checks.whole("block", block)
         self.d_head, self.block, self.overlapping = d_head, block, overlapping
-        self.position_encoding = position_encoding
+        self.position_encoding = _OnLast(position_encoding)
         wide = 2 * d_head if overlapping else d_head
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.W_kv = Linear(d_model, wide, bias=False, **init_kwargs)
@@ -103,11 +128,8 @@ class Compressor(nn.Module):
         # Average
         average = (softmax(gate, axis=-2) * kv).sum(dim=-2)  # (..., 1, C, K)
         last_rows = torch.arange(done + 1, rows // m + 1) * m - 1 - past
-        tokens = rotate_last(
-            self.position_encoding,
-            self.norm(average),
-            position_ids[..., last_rows.to(x.device)] - (m - 1),
-        )
+        first = position_ids[..., last_rows.to(x.device)] - (m - 1)
+        tokens = self.position_encoding.rotate(self.norm(average), first)
         return tokens if cache is None else cache.keep(tokens)
 
     def new_cache(
@@ -115,19 +137,13 @@ class Compressor(nn.Module):
     ) -> "BlockCache":
         """Returns an empty cache for `batch_size` texts of up to `length` positions."""
         weight = self.W_kv.weight
-        return BlockCache(
-            batch_size,
-            length,
-            self.d_head,
-            block=self.block,
-            overlapping=self.overlapping,
-            rewindable=rewindable,
-            dtype=weight.dtype,
-            device=weight.device,
-        )
+        like = {"dtype": weight.dtype, "device": weight.device}
+        own = {"block": self.block, "overlapping": self.overlapping, **like}
+        sizes = batch_size, length, self.d_head
+        return BlockCache(*sizes, rewindable=rewindable, **own)
 
 
-class BlockIndexer(nn.Module):
+class BlockIndexer(Indexer):
     """As `scratch.BlockIndexer`, in PyTorch."""
 
     def __init__(
@@ -138,59 +154,41 @@ class BlockIndexer(nn.Module):
         d_head: int,
         d_query_latent: int,
         top_k: int,
-        block: int,
-        overlapping: bool = False,
         position_encoding: RotaryPositions,
-        norm_eps: float = 1e-5,
         generator: torch.Generator | None,
         dtype: torch.dtype = torch.float32,
+        **of_compressor: Any,
     ) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         checks.whole("top_k", top_k)
+        self.d_query, self.d_model = d_query_latent, d_model
         self.n_heads, self.d_head, self.top_k = n_heads, d_head, top_k
-        self.position_encoding = position_encoding
+        self.position_encoding = _OnLast(position_encoding)
         init_kwargs = {"generator": generator, "dtype": dtype}
-        self.W_q_up = Linear(
-            d_query_latent, n_heads * d_head, bias=False, **init_kwargs
-        )
-        self.W_vote = Linear(d_model, n_heads, bias=False, **init_kwargs)
-        self.compressor = Compressor(
-            d_model,
-            d_head,
-            block=block,
-            overlapping=overlapping,
-            position_encoding=position_encoding,
-            norm_eps=norm_eps,
-            **init_kwargs,
-        )
+        wide = n_heads * d_head
+        self.W_q = Linear(d_query_latent, wide, bias=False, **init_kwargs)
+        self.W_w = Linear(d_model, n_heads, bias=False, **init_kwargs)
+        of_compressor |= {"position_encoding": position_encoding, **init_kwargs}
+        self.compressor = Compressor(d_model, d_head, **of_compressor)
 
     @torch.no_grad()
-    def forward(
+    def keys(
         self,
         x: Float[Tensor, "*B T D"],
-        latent: Float[Tensor, "*B T Q"],
-        position_ids: Integer[Tensor, "..."],
-        complete: Bool[Tensor, "T C"],
+        position_ids: Integer[Tensor, "..."] | None = None,
         cache: "BlockCache | None" = None,
-    ) -> Bool[Tensor, "*B 1 T C"]:
-        """Returns True for the tokens that each query sees, among those whose block is `complete`."""
-        keys = self.compressor(x, position_ids, cache)  # (..., 1, C, K)
-        q = split_heads(self.W_q_up(latent), self.n_heads)
-        q = rotate_last(self.position_encoding, q, position_ids)
-        votes = functional.relu(q @ keys.mT)  # (..., H, T, C)
-        votes = votes * self.W_vote(x).mT[..., None]
-        scores = votes.sum(dim=-3)  # (..., T, C)
-        scores = scores * (self.n_heads * self.d_head) ** -0.5
-        scores = torch.where(complete, scores, -torch.inf)
-        see(index_scores=scores)
-        order = scores.argsort(dim=-1, descending=True, stable=True)
-        chosen = torch.zeros_like(scores, dtype=torch.bool)
-        chosen.scatter_(-1, order[..., : self.top_k], True)
-        return (chosen & complete)[..., None, :, :]
+    ) -> Float[Tensor, "*B 1 C K"]:
+        """Maps x (..., T, D) to a key for each of the C complete blocks, (..., 1, C, K)."""
+        return self.compressor(x, position_ids, cache)
 
 
-class CompressedAttention(nn.Module):
+class CompressedAttention(MultiHeadAttention):
     """As `scratch.CompressedAttention`, in PyTorch."""
+
+    # Which others may lack
+    norm_q: Any
+    sinks: Any
+    window: Any
 
     def __init__(
         self,
@@ -215,7 +213,7 @@ class CompressedAttention(nn.Module):
         generator: torch.Generator | None,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         checks.divisible("n_heads", n_heads, "n_groups", n_groups)
         checks.whole("window", window)
         checks.compression(
@@ -224,15 +222,12 @@ class CompressedAttention(nn.Module):
         checks.rotated("d_head", d_head, d_rotated)
         if position_encoding is None:
             position_encoding = RotaryPositions(d_rotated, layout="interleaved")
-        checks.equal(
-            "position_encoding.d_head",
-            position_encoding.d_head,
-            "d_rotated",
-            d_rotated,
+        checks.rotates(
+            "position_encoding", position_encoding, "d_rotated", d_rotated
         )
         self.d_model, self.n_heads, self.d_head = d_model, n_heads, d_head
         self.window, self.compress, self.causal = window, compress, causal
-        self.position_encoding = position_encoding
+        self.position_encoding = _OnLast(position_encoding)
 
         init_kwargs = {"generator": generator, "dtype": dtype}
         norm_kwargs = {"eps": norm_eps, "dtype": dtype}
@@ -261,12 +256,8 @@ class CompressedAttention(nn.Module):
         if top_k is not None:
             checks.rotated("d_index", d_index, d_rotated)
             block_kwargs |= {"n_heads": index_heads, "d_head": d_index}
-            self.indexer = BlockIndexer(
-                d_model,
-                d_query_latent=d_query_latent,
-                top_k=top_k,
-                **block_kwargs,
-            )
+            block_kwargs |= {"d_query_latent": d_query_latent, "top_k": top_k}
+            self.indexer = BlockIndexer(d_model, **block_kwargs)
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -277,17 +268,15 @@ class CompressedAttention(nn.Module):
         position_ids: Integer[Tensor, "..."] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
         score_bias: Float[Tensor, "..."] | None = None,
-        cache: "CompressedCache | None" = None,
-        shared: dict[str, Any] | None = None,
+        cache: Any = None,  # a CompressedCache
+        shared: Shared | None = None,
     ) -> Float[Tensor, "*B T D"]:
         """As `scratch.CompressedAttention.forward`."""
         checks.vectors("x", x, "d_model", self.d_model, "T, D")
         checks.left_out(memory=memory, score_bias=score_bias)
         enter_sublayer("attention")
         past, T = 0 if cache is None else cache.length, x.shape[-2]
-        if position_ids is None:
-            position_ids = torch.arange(past, past + T, device=x.device)
-        checks.places("position_ids", position_ids, x.shape[:-2], T)
+        position_ids = self._default_positions(x, position_ids, cache)
         if self.compressor is not None:
             checks.padded_after(mask, past + T)
         rotation = self.position_encoding
@@ -295,16 +284,16 @@ class CompressedAttention(nn.Module):
         # Project, normalize, and apply the positions
         latent = self.norm_q(self.W_q_down(x))  # (..., T, Q)
         q = split_heads(self.W_q_up(latent), self.n_heads)
-        q = rotate_last(rotation, self.norm_heads(q), position_ids)
+        q = rotation.rotate(self.norm_heads(q), position_ids)
         kv = split_heads(self.norm_kv(self.W_kv(x)), 1)
-        kv = rotate_last(rotation, kv, position_ids)  # (..., 1, T, K)
+        kv = rotation.rotate(kv, position_ids)  # (..., 1, T, K)
         if cache is not None:
             kv, _ = cache.append(kv, kv)  # (..., 1, S, K)
-        seen = causal_mask(T, kv.shape[-2])
-        seen &= window_mask(T, kv.shape[-2], window=self.window)
+        n_keys = kv.shape[-2]
+        seen = causal_mask(T, n_keys) & window_mask(T, n_keys, window=self.window)
         seen = seen.to(x.device)
         if mask is not None:
-            mask = mask[..., -kv.shape[-2] :]
+            mask = mask[..., -n_keys:]
             checks.attention(q, kv, kv, mask, None, sharing=self.n_heads)
             seen = seen & mask
 
@@ -316,31 +305,25 @@ class CompressedAttention(nn.Module):
             blocks = torch.arange(1, tokens.shape[-2] + 1)
             chosen = (blocks * self.compress <= rows).to(x.device)  # (T, C)
             if self.indexer is not None:
-                chosen = self.indexer(x, latent, position_ids, chosen, caches[1])
+                keys = self.indexer.keys(x, position_ids, cache=caches[1])
+                scores = self.indexer(latent, x, keys, position_ids)
+                chosen = self.indexer.choose(scores, chosen)
             kv = torch.cat([kv, tokens], dim=-2)  # (..., 1, S + C, K)
             seen = _beside(seen, chosen)
         see(q=q, k=kv, v=kv)
 
         # Score, mask, and mix
-        scores = q @ kv.mT * self.d_head**-0.5  # (..., H, T, S + C)
-        scores = torch.where(seen, scores, -torch.inf)
-        sinks = self.sinks[:, None, None].expand(*scores.shape[:-1], 1)
-        weights = softmax(torch.cat([scores, sinks], dim=-1))[..., :-1]
-        see(scores=scores, weights=weights)
-        mixed = rotate_last(rotation, weights @ kv, -position_ids)
+        kv = kv.expand(*q.shape[:-2], *kv.shape[-2:])  # no copy
+        normalize = partial(softmax_with_sinks, sinks=self.sinks)
+        mixed, _ = scaled_dot_product_attention(
+            q, kv, kv, mask=seen, normalize=normalize
+        )
+        mixed = rotation.rotate(mixed, -position_ids)
 
         # Merge
         y = self.dropout(self.W_o_up(self.W_o_down(merge_heads(mixed))))
         see(write=y)
         return y
-
-    def attention_weights(
-        self, x: Float[Tensor, "*B T D"], **inputs: Any
-    ) -> Float[Tensor, "*B H T S"]:
-        """As `scratch.CompressedAttention.attention_weights`."""
-        with trace() as seen:
-            self(x, **inputs)
-        return seen.arrays("weights")[-1]
 
     def new_cache(
         self, batch_size: int, length: int, *, rewindable: int = 0
@@ -349,20 +332,14 @@ class CompressedAttention(nn.Module):
         compressors = [] if self.compressor is None else [self.compressor]
         if self.indexer is not None:
             compressors.append(self.indexer.compressor)
-        weight = self.W_kv.weight
-        return CompressedCache(
-            batch_size,
-            length,
-            self.d_head,
-            window=self.window,
-            blocks=[
-                compressor.new_cache(batch_size, length, rewindable=rewindable)
-                for compressor in compressors
-            ],
-            rewindable=rewindable,
-            dtype=weight.dtype,
-            device=weight.device,
-        )
+        blocks = [
+            one.new_cache(batch_size, length, rewindable=rewindable)
+            for one in compressors
+        ]
+        sizes, weight = (batch_size, length, self.d_head), self.W_kv.weight
+        own: dict[str, Any] = {"window": self.window, "rewindable": rewindable}
+        own |= {"dtype": weight.dtype, "device": weight.device}
+        return CompressedCache(*sizes, blocks=blocks, **own)
 
 
 class BlockCache(WindowCache):
@@ -376,23 +353,14 @@ class BlockCache(WindowCache):
         *,
         block: int,
         overlapping: bool = False,
-        rewindable: int = 0,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | None = None,
+        **options: Any,
     ) -> None:
         self.block, n = block, 2 if overlapping else 1
-        super().__init__(
-            batch_size,
-            1,
-            capacity,
-            n * d_head,
-            window=n * block,
-            rewindable=rewindable,
-            dtype=dtype,
-            device=device,
-        )
+        options["window"] = n * block
+        super().__init__(batch_size, 1, capacity, n * d_head, **options)
         shape = (batch_size, 1, capacity // block, d_head)
-        self.tokens = torch.zeros(shape, dtype=dtype, device=device)
+        like = {"dtype": self.keys.dtype, "device": self.keys.device}
+        self.tokens = torch.zeros(shape, **like)
 
     def keep(self, tokens: Float[Tensor, "B 1 N K"]) -> Float[Tensor, "B 1 C K"]:
         """Adds the tokens of the blocks that are complete now, and returns those of all (a view)."""
@@ -420,23 +388,11 @@ class CompressedCache(WindowCache):
         capacity: int,
         d_head: int,
         *,
-        window: int,
         blocks: list[BlockCache],
-        rewindable: int = 0,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | None = None,
+        **options: Any,
     ) -> None:
         self.blocks = blocks
-        super().__init__(
-            batch_size,
-            1,
-            capacity,
-            d_head,
-            window=window,
-            rewindable=rewindable,
-            dtype=dtype,
-            device=device,
-        )
+        super().__init__(batch_size, 1, capacity, d_head, **options)
         self.values = self.keys
 
     def reset(self) -> None:
@@ -468,16 +424,6 @@ class CompressedCache(WindowCache):
     def nbytes(self) -> int:
         """Returns how much memory the arrays take, in bytes."""
         return self.keys.nbytes + sum(block.nbytes for block in self.blocks)
-
-
-def rotate_last(
-    encoding: RotaryPositions,
-    x: Float[Tensor, "*B H T K"],
-    position_ids: Integer[Tensor, "..."],
-) -> Float[Tensor, "*B H T K"]:
-    """Rotates the last features of each row of x, as many as `encoding` is made for, and leaves the others."""
-    still, last = x.tensor_split([x.shape[-1] - encoding.d_head], dim=-1)
-    return torch.cat([still, encoding.rotate(last, position_ids)], dim=-1)
 
 
 def _in_blocks(

@@ -16,6 +16,8 @@ from glassformer.nn.positions import NoPositions
 class Indexer(nn.Module):
     """As `scratch.Indexer`, in PyTorch."""
 
+    warm_up = False
+
     def __init__(
         self,
         d_query: int,
@@ -39,7 +41,6 @@ class Indexer(nn.Module):
         checks.rotates(
             "position_encoding", self.position_encoding, "d_head", d_head
         )
-        self.warm_up = False
 
         init_kwargs = {"bias": False, "generator": generator, "dtype": dtype}
         self.W_q = Linear(d_query, n_heads * d_head, **init_kwargs)

@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor, nn
-from torch.nn import functional
 
 from glassformer import _checks as checks
 from glassformer.auxiliary import add_to_loss
@@ -18,7 +17,11 @@ from glassformer.nn.attention import (
 from glassformer.nn.cache import KeyValueCache
 from glassformer.nn.indexer import Indexer
 from glassformer.nn.linear import Linear
-from glassformer.nn.multi_head import MultiHeadAttention, Shared
+from glassformer.nn.multi_head import (
+    MultiHeadAttention,
+    Shared,
+    _attend_in_one_piece,
+)
 from glassformer.nn.norm import RMSNorm
 from glassformer.nn.positions import NoPositions
 from glassformer.trace import enter_sublayer, see, tracing
@@ -54,18 +57,9 @@ class LatentAttention(MultiHeadAttention):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         nn.Module.__init__(self)
-        for name, size in (
-            ("n_heads", n_heads),
-            ("d_rotated", d_rotated),
-            ("d_value", d_value),
-            ("d_latent", d_latent),
-            ("d_query_latent", 1 if d_query_latent is None else d_query_latent),
-        ):
-            checks.whole(name, size)
-        if d_rotated >= d_head:
-            raise ValueError(
-                f"d_rotated={d_rotated} must be below d_head={d_head}"
-            )
+        checks.whole("n_heads", n_heads)
+        checks.latent(d_latent, d_rotated, d_value, d_query_latent)
+        checks.below("d_rotated", d_rotated, "d_head", d_head)
         if indexer is not None:
             checks.indexer(indexer, d_model, d_query_latent, borrows_choice)
         self.d_model, self.n_heads, self.d_head = d_model, n_heads, d_head
@@ -111,7 +105,8 @@ class LatentAttention(MultiHeadAttention):
     ) -> Float[Tensor, "*B T D"]:
         """As `scratch.LatentAttention.forward`."""
         checks.vectors("x", x, "d_model", self.d_model, "T, D")
-        checks.latent(memory, score_bias, shared, self.borrows_choice)
+        checks.left_out(memory=memory, score_bias=score_bias)
+        checks.choice_to_borrow(shared, self.borrows_choice)
         if absorbed is None:
             absorbed = cache is not None and cache.length > 0
         shared = {} if shared is None else shared
@@ -147,13 +142,11 @@ class LatentAttention(MultiHeadAttention):
             k, v = self._expanded(c, r)
         see(q=q, k=k, v=v)
         # In one kernel; but step by step if someone needs the weights
-        weights: Any = None
+        attend = _attend_in_one_piece
         if tracing() or (self.indexer is not None and add_to_loss()):
-            mixed, weights = scaled_dot_product_attention(
-                q, k, v, mask=chosen, causal=self.causal, scale=self.scale
-            )
-        else:
-            mixed = self._attend_in_one_piece(q, k, v, chosen)
+            attend = scaled_dot_product_attention
+        options = {"causal": self.causal, "scale": self.scale}
+        mixed, weights = attend(q, k, v, mask=chosen, **options)
         if self.indexer is not None and weights is not None:
             self.indexer.learn(query, x, scores, weights, chosen, position_ids)
 
@@ -171,15 +164,9 @@ class LatentAttention(MultiHeadAttention):
         weight, d_rest = self.W_kv_up.weight, self.d_rotated
         if self.indexer is not None:
             d_rest += self.indexer.d_head
-        return KeyValueCache(
-            batch_size,
-            1,
-            length,
-            self.d_latent,
-            d_value=d_rest,
-            dtype=weight.dtype,
-            device=weight.device,
-        )
+        sizes = batch_size, 1, length, self.d_latent
+        like = {"dtype": weight.dtype, "device": weight.device}
+        return KeyValueCache(*sizes, d_value=d_rest, **like)
 
     def _queries(
         self,
@@ -265,25 +252,3 @@ class LatentAttention(MultiHeadAttention):
         W = self.W_kv_up.weight.T.reshape(self.n_heads, -1, self.d_latent)
         keys, values = W[:, : -self.d_value], W[:, -self.d_value :]
         return keys, values.transpose(-1, -2)
-
-    def _attend_in_one_piece(
-        self,
-        q: Float[Tensor, "*B T K"],
-        k: Float[Tensor, "*B S K"],
-        v: Float[Tensor, "*B S U"],
-        mask: Bool[Tensor, "..."] | None,
-    ) -> Float[Tensor, "*B T U"]:
-        """Computes the same with torch's own kernel, which takes one mask or, for as many queries as keys, its own."""
-        checks.attention(q, k, v, mask, None)
-        n_queries, n_keys = q.shape[-2], k.shape[-2]
-        alone = mask is None and bool(n_queries == n_keys)
-        if self.causal and n_queries > 1 and not alone:
-            mask = self._visible(mask, n_queries, n_keys)
-        return functional.scaled_dot_product_attention(
-            q,
-            k,
-            v,
-            attn_mask=mask,
-            is_causal=self.causal and alone,
-            scale=self.scale,
-        )

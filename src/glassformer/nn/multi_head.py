@@ -295,13 +295,13 @@ class MultiHeadAttention(nn.Module):
 def _attend_in_one_piece(
     q: Float[Tensor, "*B H T K"],
     k: Float[Tensor, "*B G S K"],
-    v: Float[Tensor, "*B G S K"],
+    v: Float[Tensor, "*B G S U"],
     *,
     mask: Bool[Tensor, "..."] | None,
     causal: bool,
-    score_bias: Float[Tensor, "..."] | None,
+    score_bias: Float[Tensor, "..."] | None = None,
     scale: float | None,
-) -> tuple[Float[Tensor, "*B H T K"], None]:
+) -> tuple[Float[Tensor, "*B H T U"], None]:
     """Computes the same with torch's own kernel, which never stores the weights, so it cannot return them.
 
     The kernel shares keys and values among query heads by itself. It also has a

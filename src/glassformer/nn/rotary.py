@@ -153,9 +153,10 @@ class RotaryPositions(NoPositions):
     ) -> Float[Tensor, "*B T K"]:
         """Rotates the features that rotate, and leaves the others."""
         n = self._width
-        rotated = rotate(x[..., :n], angles, layout=self.layout)
+        turning = x if n == self.d_head else x[..., :n]
+        rotated = rotate(turning, angles, layout=self.layout)
         rotated = _times(self.attention_factor, rotated)
-        if n == self.d_head:
+        if turning is x:
             return rotated
         return torch.cat([rotated, x[..., n:]], dim=-1)
 
@@ -175,7 +176,8 @@ class RotaryPositions(NoPositions):
         n = self._width
         angles = rotation_angles(position_ids.reshape(-1), n, base=self.base)
         slowed = stretch(n, base=self.base, **self.stretching)
-        slowed[self.n_rotated // 2 :] = 0
+        if self.n_rotated < n:
+            slowed[self.n_rotated // 2 :] = 0
         angles = angles * slowed.to(angles.device)
         angles = angles.reshape(*position_ids.shape, n // 2)
         # (T, K/2), or with a batch (B, 1, T, K/2): the same for all heads

@@ -9,13 +9,15 @@ from glassformer import _checks as checks
 from glassformer.scratch.attention import (
     causal_mask,
     merge_heads,
+    scaled_dot_product_attention,
+    scaled_dot_product_attention_backward,
     softmax,
-    softmax_backward,
     split_heads,
     window_mask,
 )
 from glassformer.scratch.cache import WindowCache
 from glassformer.scratch.dropout import Dropout
+from glassformer.scratch.indexer import Indexer
 from glassformer.scratch.layer import (
     Layer,
     Saved,
@@ -24,10 +26,13 @@ from glassformer.scratch.layer import (
     sum_to,
 )
 from glassformer.scratch.linear import Linear
+from glassformer.scratch.multi_head import MultiHeadAttention, Shared
 from glassformer.scratch.norm import RMSNorm
+from glassformer.scratch.positions import NoPositions
 from glassformer.scratch.rotary import RotaryPositions
+from glassformer.scratch.sinks import sinks_backward
 from glassformer.shapes import Bool, Float, Integer
-from glassformer.trace import enter_sublayer, see, trace
+from glassformer.trace import enter_sublayer, see
 
 
 class GroupedLinear(Layer):
@@ -80,6 +85,32 @@ class GroupedLinear(Layer):
         return merge_heads(grad @ self.weight.swapaxes(-1, -2))
 
 
+class _OnLast(NoPositions):
+    """Rotates the last features of each row, as many as `encoding` is made for, and leaves the others."""
+
+    acts_on = "queries and keys"
+
+    def __init__(self, encoding: RotaryPositions) -> None:
+        self.encoding = encoding
+
+    def rotate(
+        self,
+        x: Float[np.ndarray, "*B H T K"],
+        position_ids: Integer[np.ndarray, "..."] | None = None,
+        saved: Saved | None = None,
+    ) -> Float[np.ndarray, "*B H T K"]:
+        still, last = np.split(x, [-self.encoding.d_head], axis=-1)
+        turned = self.encoding.rotate(last, position_ids, saved)
+        return np.concatenate([still, turned], axis=-1)
+
+    def rotate_backward(
+        self, grad: Float[np.ndarray, "*B H T K"], saved: Saved
+    ) -> Float[np.ndarray, "*B H T K"]:
+        still, last = np.split(grad, [-self.encoding.d_head], axis=-1)
+        turned = self.encoding.rotate_backward(last, saved)
+        return np.concatenate([still, turned], axis=-1)
+
+
 class Compressor(Layer):
     """Makes one token of every block of m positions: their average, weighted anew for each feature.
 
@@ -115,7 +146,7 @@ class Compressor(Layer):
     ) -> None:
         checks.whole("block", block)
         self.d_head, self.block, self.overlapping = d_head, block, overlapping
-        self.position_encoding = position_encoding
+        self.position_encoding = _OnLast(position_encoding)
         wide = 2 * d_head if overlapping else d_head
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.W_kv = Linear(d_model, wide, bias=False, **init_kwargs)
@@ -157,19 +188,16 @@ class Compressor(Layer):
         average = (weights * kv).sum(axis=-2)  # (..., 1, C, K)
         save_for_backward(saved, kv, weights, average, rows)
         last_rows = np.arange(done + 1, rows // m + 1) * m - 1 - past
-        tokens = rotate_last(
-            self.position_encoding,
-            self.norm(average, saved),
-            position_ids[..., last_rows] - (m - 1),
-            saved,
-        )
+        first = position_ids[..., last_rows] - (m - 1)
+        tokens = self.norm(average, saved)
+        tokens = self.position_encoding.rotate(tokens, first, saved)
         return tokens if cache is None else cache.keep(tokens)
 
     def backward(
         self, grad: Float[np.ndarray, "*B 1 C K"], saved: Saved
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps the gradient of the tokens to that of x."""
-        grad = rotate_last_backward(self.position_encoding, grad, saved)
+        grad = self.position_encoding.rotate_backward(grad, saved)
         grad = self.norm.backward(grad, saved)[..., None, :]
         kv, weights, average, rows = saved.pop()
         # All positions of a block get the same gradient, each in its share
@@ -189,26 +217,18 @@ class Compressor(Layer):
         self, batch_size: int, length: int, *, rewindable: int = 0
     ) -> "BlockCache":
         """Returns an empty cache for `batch_size` texts of up to `length` positions."""
-        return BlockCache(
-            batch_size,
-            length,
-            self.d_head,
-            block=self.block,
-            overlapping=self.overlapping,
-            rewindable=rewindable,
-            dtype=self.W_kv.weight.dtype,
-        )
+        sizes, dtype = (batch_size, length, self.d_head), self.W_kv.weight.dtype
+        own = {"block": self.block, "overlapping": self.overlapping}
+        return BlockCache(*sizes, rewindable=rewindable, dtype=dtype, **own)
 
 
-class BlockIndexer(Layer):
-    """Chooses, for each query, the `top_k` compressed tokens that it attends to.
+class BlockIndexer(Indexer):
+    """An indexer of compressed tokens: it chooses, for each query, the `top_k` that it attends to.
 
-    It has small queries of its own, made of the same latent vector, and a
-    compressor of its own for the keys c. A token's score is Σ_h w_h·relu(q_h·c):
-    each head's vote, weighted by `W_vote` as the position finds right. Of equal
-    scores, the earlier token is chosen.
-
-    A choice has no gradient, so the loss does not train these weights.
+    Its heads' queries are made of the same latent vector, and its keys by a
+    compressor of its own, to which other arguments go. The last features of both
+    are rotated. A choice has no gradient, so the loss does not train these
+    weights; nor is there a term of their own, as `Indexer.learn` adds one.
 
     Source: DeepSeek-AI 2026, DeepSeek-V4's technical report, section 2.3.1,
     equations 13 to 17. Derived in chapter 16.
@@ -226,56 +246,34 @@ class BlockIndexer(Layer):
         d_head: int,
         d_query_latent: int,
         top_k: int,
-        block: int,
-        overlapping: bool = False,
         position_encoding: RotaryPositions,
-        norm_eps: float = 1e-5,
         generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
+        **of_compressor: Any,
     ) -> None:
         checks.whole("top_k", top_k)
+        self.d_query, self.d_model = d_query_latent, d_model
         self.n_heads, self.d_head, self.top_k = n_heads, d_head, top_k
-        self.position_encoding = position_encoding
+        self.position_encoding = _OnLast(position_encoding)
         init_kwargs = {"generator": generator, "dtype": dtype}
-        self.W_q_up = Linear(
-            d_query_latent, n_heads * d_head, bias=False, **init_kwargs
-        )
-        self.W_vote = Linear(d_model, n_heads, bias=False, **init_kwargs)
-        self.compressor = Compressor(
-            d_model,
-            d_head,
-            block=block,
-            overlapping=overlapping,
-            position_encoding=position_encoding,
-            norm_eps=norm_eps,
-            **init_kwargs,
-        )
+        wide = n_heads * d_head
+        self.W_q = Linear(d_query_latent, wide, bias=False, **init_kwargs)
+        self.W_w = Linear(d_model, n_heads, bias=False, **init_kwargs)
+        of_compressor |= {"position_encoding": position_encoding, **init_kwargs}
+        self.compressor = Compressor(d_model, d_head, **of_compressor)
 
-    def forward(
+    def keys(
         self,
         x: Float[np.ndarray, "*B T D"],
-        latent: Float[np.ndarray, "*B T Q"],
-        position_ids: Integer[np.ndarray, "..."],
-        complete: Bool[np.ndarray, "T C"],
+        position_ids: Integer[np.ndarray, "..."] | None = None,
+        saved: Saved | None = None,
         cache: "BlockCache | None" = None,
-    ) -> Bool[np.ndarray, "*B 1 T C"]:
-        """Returns True for the tokens that each query sees, among those whose block is `complete`."""
-        keys = self.compressor(x, position_ids, cache)  # (..., 1, C, K)
-        q = split_heads(self.W_q_up(latent), self.n_heads)
-        q = rotate_last(self.position_encoding, q, position_ids)
-        votes = np.maximum(q @ keys.swapaxes(-1, -2), 0)  # (..., H, T, C)
-        votes *= self.W_vote(x).swapaxes(-1, -2)[..., None]
-        scores = votes.sum(axis=-3)  # (..., T, C)
-        scores *= (self.n_heads * self.d_head) ** -0.5
-        np.copyto(scores, -np.inf, where=~complete)
-        see(index_scores=scores)
-        best = np.argsort(-scores, axis=-1, kind="stable")[..., : self.top_k]
-        chosen = np.zeros(scores.shape, bool)
-        np.put_along_axis(chosen, best, True, axis=-1)
-        return (chosen & complete)[..., None, :, :]
+    ) -> Float[np.ndarray, "*B 1 C K"]:
+        """Maps x (..., T, D) to a key for each of the C complete blocks, (..., 1, C, K)."""
+        return self.compressor(x, position_ids, cache, saved)
 
 
-class CompressedAttention(Layer):
+class CompressedAttention(MultiHeadAttention):
     """Attention to a window and, further back, to compressed tokens that stand for blocks of positions.
 
     One array serves as keys and values of all H heads: `norm_kv(W_kv(x))`, whose
@@ -304,6 +302,11 @@ class CompressedAttention(Layer):
             compression, or `index_heads` or `d_index` without `top_k` or the other
             way round.
     """
+
+    # Which others may lack
+    norm_q: Any
+    sinks: Any
+    window: Any
 
     def __init__(
         self,
@@ -336,15 +339,12 @@ class CompressedAttention(Layer):
         checks.rotated("d_head", d_head, d_rotated)
         if position_encoding is None:
             position_encoding = RotaryPositions(d_rotated, layout="interleaved")
-        checks.equal(
-            "position_encoding.d_head",
-            position_encoding.d_head,
-            "d_rotated",
-            d_rotated,
+        checks.rotates(
+            "position_encoding", position_encoding, "d_rotated", d_rotated
         )
         self.d_model, self.n_heads, self.d_head = d_model, n_heads, d_head
         self.window, self.compress, self.causal = window, compress, causal
-        self.position_encoding = position_encoding
+        self.position_encoding = _OnLast(position_encoding)
 
         init_kwargs = {"generator": generator, "dtype": dtype}
         norm_kwargs = {"eps": norm_eps, "dtype": dtype}
@@ -373,12 +373,8 @@ class CompressedAttention(Layer):
         if top_k is not None:
             checks.rotated("d_index", d_index, d_rotated)
             block_kwargs |= {"n_heads": index_heads, "d_head": d_index}
-            self.indexer = BlockIndexer(
-                d_model,
-                d_query_latent=d_query_latent,
-                top_k=top_k,
-                **block_kwargs,
-            )
+            block_kwargs |= {"d_query_latent": d_query_latent, "top_k": top_k}
+            self.indexer = BlockIndexer(d_model, **block_kwargs)
         self.dropout = Dropout(dropout, generator=generator)
 
     def forward(
@@ -389,8 +385,8 @@ class CompressedAttention(Layer):
         position_ids: Integer[np.ndarray, "..."] | None = None,
         mask: Bool[np.ndarray, "..."] | None = None,
         score_bias: Float[np.ndarray, "..."] | None = None,
-        cache: "CompressedCache | None" = None,
-        shared: dict[str, Any] | None = None,
+        cache: Any = None,  # a CompressedCache
+        shared: Shared | None = None,
         saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps x (..., T, D) to (..., T, D).
@@ -413,9 +409,7 @@ class CompressedAttention(Layer):
         checks.left_out(memory=memory, score_bias=score_bias)
         enter_sublayer("attention")
         past, T = 0 if cache is None else cache.length, x.shape[-2]
-        if position_ids is None:
-            position_ids = np.arange(past, past + T)
-        checks.places("position_ids", position_ids, x.shape[:-2], T)
+        position_ids = self._default_positions(x, position_ids, cache)
         if self.compressor is not None:
             checks.padded_after(mask, past + T)
         rotation = self.position_encoding
@@ -423,15 +417,15 @@ class CompressedAttention(Layer):
         # Project, normalize, and apply the positions
         latent = self.norm_q(self.W_q_down(x, saved), saved)  # (..., T, Q)
         q = split_heads(self.W_q_up(latent, saved), self.n_heads)
-        q = rotate_last(rotation, self.norm_heads(q, saved), position_ids, saved)
+        q = rotation.rotate(self.norm_heads(q, saved), position_ids, saved)
         kv = split_heads(self.norm_kv(self.W_kv(x, saved), saved), 1)
-        kv = rotate_last(rotation, kv, position_ids, saved)  # (..., 1, T, K)
+        kv = rotation.rotate(kv, position_ids, saved)  # (..., 1, T, K)
         if cache is not None:
             kv, _ = cache.append(kv, kv)  # (..., 1, S, K)
-        seen = causal_mask(T, kv.shape[-2])
-        seen &= window_mask(T, kv.shape[-2], window=self.window)
+        n_keys = kv.shape[-2]
+        seen = causal_mask(T, n_keys) & window_mask(T, n_keys, window=self.window)
         if mask is not None:
-            mask = mask[..., -kv.shape[-2] :]
+            mask = mask[..., -n_keys:]
             checks.attention(q, kv, kv, mask, None, sharing=self.n_heads)
             seen = seen & mask
 
@@ -443,20 +437,20 @@ class CompressedAttention(Layer):
             blocks = np.arange(1, tokens.shape[-2] + 1)
             chosen = blocks * self.compress <= rows  # (T, C)
             if self.indexer is not None:
-                chosen = self.indexer(x, latent, position_ids, chosen, caches[1])
+                keys = self.indexer.keys(x, position_ids, cache=caches[1])
+                scores = self.indexer(latent, x, keys, position_ids)
+                chosen = self.indexer.choose(scores, chosen)
             kv = np.concatenate([kv, tokens], axis=-2)  # (..., 1, S + C, K)
             seen = _beside(seen, chosen)
         see(q=q, k=kv, v=kv)
 
         # Score, mask, and mix
-        scores = q @ kv.swapaxes(-1, -2)  # (..., H, T, S + C)
-        scores *= self.d_head**-0.5
-        np.copyto(scores, -np.inf, where=~seen)
-        sinks = self.sinks[:, None, None] + np.zeros_like(scores[..., :1])
-        weights = softmax(np.concatenate([scores, sinks], axis=-1))[..., :-1]
-        see(scores=scores, weights=weights)
+        kv = np.broadcast_to(kv, (*q.shape[:-2], *kv.shape[-2:]))  # no copy
+        mixed, weights = scaled_dot_product_attention(
+            q, kv, kv, mask=seen, normalize=self._normalize
+        )
         save_for_backward(saved, q, kv, weights)
-        mixed = rotate_last(rotation, weights @ kv, -position_ids, saved)
+        mixed = rotation.rotate(mixed, -position_ids, saved)
 
         # Merge
         y = self.W_o_up(self.W_o_down(merge_heads(mixed), saved), saved)
@@ -471,44 +465,27 @@ class CompressedAttention(Layer):
         rotation = self.position_encoding
         grad = self.W_o_up.backward(self.dropout.backward(grad, saved), saved)
         grad = split_heads(self.W_o_down.backward(grad, saved), self.n_heads)
-        grad = rotate_last_backward(rotation, grad, saved)
+        grad = rotation.rotate_backward(grad, saved)
 
         q, kv, weights = saved.pop()
-        grad_scores = softmax_backward(grad @ kv.swapaxes(-1, -2), weights)
-        # What is added to all scores changes nothing, so all their gradients sum
-        # to 0: the sink's is what the others lack
-        sinks = -grad_scores.sum(axis=(-2, -1))  # (..., H)
-        self.accumulate(sinks=sum_to(sinks, self.sinks.shape))
-        grad_scores *= self.d_head**-0.5
-        grad_q = grad_scores @ kv
-        grad_kv = weights.swapaxes(-1, -2) @ grad  # as values, and as keys
-        grad_kv += grad_scores.swapaxes(-1, -2) @ q
-        grad_kv = grad_kv.sum(axis=-3, keepdims=True)
+        grad_q, grad_k, grad_v, grad_scores = (
+            scaled_dot_product_attention_backward(grad, q, kv, kv, weights)
+        )
+        self.accumulate(sinks=sinks_backward(grad_scores))
+        grad_kv = (grad_k + grad_v).sum(axis=-3, keepdims=True)
 
         T = q.shape[-2]
         grad_x = np.zeros((), grad.dtype)
         if self.compressor is not None:
             grad_x = self.compressor.backward(grad_kv[..., T:, :], saved)
-        grad_kv = rotate_last_backward(rotation, grad_kv[..., :T, :], saved)
+        grad_kv = rotation.rotate_backward(grad_kv[..., :T, :], saved)
         grad_kv = self.norm_kv.backward(merge_heads(grad_kv), saved)
         grad_x = grad_x + self.W_kv.backward(grad_kv, saved)
-        grad_q = rotate_last_backward(rotation, grad_q, saved)
+        grad_q = rotation.rotate_backward(grad_q, saved)
         grad_q = merge_heads(self.norm_heads.backward(grad_q, saved))
         grad_latent = self.W_q_up.backward(grad_q, saved)
         grad_latent = self.norm_q.backward(grad_latent, saved)
         return grad_x + self.W_q_down.backward(grad_latent, saved), None, None
-
-    def attention_weights(
-        self, x: Float[np.ndarray, "*B T D"], **inputs: Any
-    ) -> Float[np.ndarray, "*B H T S"]:
-        """Maps x (..., T, D) to the attention weights (..., H, T, S + C), on positions and then on compressed tokens.
-
-        Each row sums to less than 1: the rest is the sink's. Takes the same
-        arguments as `forward`.
-        """
-        with trace() as seen:
-            self(x, **inputs)
-        return seen.arrays("weights")[-1]
 
     def new_cache(
         self, batch_size: int, length: int, *, rewindable: int = 0
@@ -521,18 +498,13 @@ class CompressedAttention(Layer):
         compressors = [] if self.compressor is None else [self.compressor]
         if self.indexer is not None:
             compressors.append(self.indexer.compressor)
-        return CompressedCache(
-            batch_size,
-            length,
-            self.d_head,
-            window=self.window,
-            blocks=[
-                compressor.new_cache(batch_size, length, rewindable=rewindable)
-                for compressor in compressors
-            ],
-            rewindable=rewindable,
-            dtype=self.W_kv.weight.dtype,
-        )
+        blocks = [
+            one.new_cache(batch_size, length, rewindable=rewindable)
+            for one in compressors
+        ]
+        sizes, weight = (batch_size, length, self.d_head), self.W_kv.weight
+        own: dict[str, Any] = {"window": self.window, "rewindable": rewindable}
+        return CompressedCache(*sizes, blocks=blocks, dtype=weight.dtype, **own)
 
 
 class BlockCache(WindowCache):
@@ -554,20 +526,13 @@ class BlockCache(WindowCache):
         *,
         block: int,
         overlapping: bool = False,
-        rewindable: int = 0,
-        dtype: DTypeLike = np.float32,
+        **options: Any,
     ) -> None:
         self.block, n = block, 2 if overlapping else 1
-        super().__init__(
-            batch_size,
-            1,
-            capacity,
-            n * d_head,
-            window=n * block,
-            rewindable=rewindable,
-            dtype=dtype,
-        )
-        self.tokens = np.zeros((batch_size, 1, capacity // block, d_head), dtype)
+        options["window"] = n * block
+        super().__init__(batch_size, 1, capacity, n * d_head, **options)
+        shape = (batch_size, 1, capacity // block, d_head)
+        self.tokens = np.zeros(shape, self.keys.dtype)
 
     def keep(
         self, tokens: Float[np.ndarray, "B 1 N K"]
@@ -603,21 +568,11 @@ class CompressedCache(WindowCache):
         capacity: int,
         d_head: int,
         *,
-        window: int,
         blocks: list[BlockCache],
-        rewindable: int = 0,
-        dtype: DTypeLike = np.float32,
+        **options: Any,
     ) -> None:
         self.blocks = blocks
-        super().__init__(
-            batch_size,
-            1,
-            capacity,
-            d_head,
-            window=window,
-            rewindable=rewindable,
-            dtype=dtype,
-        )
+        super().__init__(batch_size, 1, capacity, d_head, **options)
         self.values = self.keys
 
     def reset(self) -> None:
@@ -649,28 +604,6 @@ class CompressedCache(WindowCache):
     def nbytes(self) -> int:
         """Returns how much memory the arrays take, in bytes."""
         return self.keys.nbytes + sum(block.nbytes for block in self.blocks)
-
-
-def rotate_last(
-    encoding: RotaryPositions,
-    x: Float[np.ndarray, "*B H T K"],
-    position_ids: Integer[np.ndarray, "..."],
-    saved: Saved | None = None,
-) -> Float[np.ndarray, "*B H T K"]:
-    """Rotates the last features of each row of x, as many as `encoding` is made for, and leaves the others."""
-    still, last = np.split(x, [x.shape[-1] - encoding.d_head], axis=-1)
-    options = {} if saved is None else {"saved": saved}
-    turned = encoding.rotate(last, position_ids, **options)
-    return np.concatenate([still, turned], axis=-1)
-
-
-def rotate_last_backward(
-    encoding: RotaryPositions, grad: Float[np.ndarray, "*B H T K"], saved: Saved
-) -> Float[np.ndarray, "*B H T K"]:
-    """Maps the gradient of what `rotate_last` returns to that of x."""
-    still, last = np.split(grad, [grad.shape[-1] - encoding.d_head], axis=-1)
-    turned = encoding.rotate_backward(last, saved)
-    return np.concatenate([still, turned], axis=-1)
 
 
 def _in_blocks(

@@ -36,6 +36,8 @@ class Indexer(Layer):
             d_head, or biases the scores.
     """
 
+    warm_up = False
+
     def __init__(
         self,
         d_query: int,
@@ -58,7 +60,6 @@ class Indexer(Layer):
         checks.rotates(
             "position_encoding", self.position_encoding, "d_head", d_head
         )
-        self.warm_up = False
 
         init_kwargs = {"bias": False, "generator": generator, "dtype": dtype}
         self.W_q = Linear(d_query, n_heads * d_head, **init_kwargs)

@@ -81,18 +81,9 @@ class LatentAttention(MultiHeadAttention):
         generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        for name, size in (
-            ("n_heads", n_heads),
-            ("d_rotated", d_rotated),
-            ("d_value", d_value),
-            ("d_latent", d_latent),
-            ("d_query_latent", 1 if d_query_latent is None else d_query_latent),
-        ):
-            checks.whole(name, size)
-        if d_rotated >= d_head:
-            raise ValueError(
-                f"d_rotated={d_rotated} must be below d_head={d_head}"
-            )
+        checks.whole("n_heads", n_heads)
+        checks.latent(d_latent, d_rotated, d_value, d_query_latent)
+        checks.below("d_rotated", d_rotated, "d_head", d_head)
         if indexer is not None:
             checks.indexer(indexer, d_model, d_query_latent, borrows_choice)
         self.d_model, self.n_heads, self.d_head = d_model, n_heads, d_head
@@ -153,7 +144,8 @@ class LatentAttention(MultiHeadAttention):
         """
         checks.vectors("x", x, "d_model", self.d_model, "T, D")
         checks.no_gradient_through_cache(saved, cache)
-        checks.latent(memory, score_bias, shared, self.borrows_choice)
+        checks.left_out(memory=memory, score_bias=score_bias)
+        checks.choice_to_borrow(shared, self.borrows_choice)
         if absorbed is None:
             absorbed = cache is not None and cache.length > 0
         shared = {} if shared is None else shared
@@ -236,14 +228,8 @@ class LatentAttention(MultiHeadAttention):
         d_rest = self.d_rotated
         if self.indexer is not None:
             d_rest += self.indexer.d_head
-        return KeyValueCache(
-            batch_size,
-            1,
-            length,
-            self.d_latent,
-            d_value=d_rest,
-            dtype=self.W_kv_up.weight.dtype,
-        )
+        sizes, dtype = (batch_size, 1, length), self.W_kv_up.weight.dtype
+        return KeyValueCache(*sizes, self.d_latent, d_value=d_rest, dtype=dtype)
 
     def _queries(
         self,

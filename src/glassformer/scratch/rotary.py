@@ -230,9 +230,10 @@ class RotaryPositions(NoPositions):
     ) -> Float[np.ndarray, "*B T K"]:
         """Rotates the features that rotate, and leaves the others."""
         n = self._width
-        rotated = rotate(x[..., :n], angles, layout=self.layout)
+        turning = x if n == self.d_head else x[..., :n]
+        rotated = rotate(turning, angles, layout=self.layout)
         rotated = _times(self.attention_factor, rotated)
-        if n == self.d_head:
+        if turning is x:
             return rotated
         return np.concatenate([rotated, x[..., n:]], axis=-1)
 
@@ -252,7 +253,8 @@ class RotaryPositions(NoPositions):
         n = self._width
         angles = rotation_angles(position_ids.reshape(-1), n, base=self.base)
         angles *= stretch(n, base=self.base, **self.stretching)
-        angles[:, self.n_rotated // 2 :] = 0
+        if self.n_rotated < n:
+            angles[:, self.n_rotated // 2 :] = 0
         angles = angles.reshape(*position_ids.shape, n // 2)
         # (T, K/2), or with a batch (B, 1, T, K/2): the same for all heads
         return angles if position_ids.ndim == 1 else angles[:, None]
