@@ -1,4 +1,4 @@
-/* Says what the answers to the ten questions mean: with which chapter to begin, and why. Nothing is counted, and the answers are
+/* Says what the answers to the questions mean: with which chapter to begin, and why. Nothing is counted, and the answers are
  * kept apart from those of quizzes. tools/extensions/where_to_begin.py writes the form. */
 (() => {
   "use strict";

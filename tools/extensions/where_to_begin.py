@@ -1,4 +1,4 @@
-"""A Sphinx extension for the page whose ten questions tell a reader where to begin.
+"""A Sphinx extension for the page whose questions tell a reader where to begin.
 
 It makes a form of book/where-to-begin.toml. Without JavaScript, readers can still go through the questions;
 book/site/where-to-begin.js says what the answers mean.
