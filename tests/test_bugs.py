@@ -15,6 +15,7 @@ import test_text as text
 import torch
 from close import DOUBLE, assert_close
 from layers import test_by_hand as by_hand
+from layers import test_cache
 from layers import test_model_properties as properties
 from layers import test_parity as parity
 from layers import test_torch_references as torch_references
@@ -26,6 +27,7 @@ from glassformer import nn, scratch
 from glassformer.bugs import BUGS, ROOMS, Bug, Edit, bug, lines, put_in
 from glassformer.config import ModelConfig
 from glassformer.generate import generate
+from glassformer.layers import KeyValueSharing, LatentAttention
 from glassformer.text import inputs_and_targets
 from glassformer.trace import trace
 
@@ -73,6 +75,19 @@ CAUGHT_BY = {
     "adam-uncorrected": [torch_references.test_adamw_leaves_alone_what_has_no_gradient],
     "dropout-in-evaluation": [torch_references.test_a_model_drops_in_training_only],
     "cache-off-by-one": [partial(parity.test_with_a_cache_the_same_comes_out, name="GPT-2", kind="plain")],
+    "window-one-more": [by_hand.test_window_mask],
+    "cache-not-reset": [partial(test_cache.test_after_a_reset_it_is_as_new, name="GPT-2")],
+    "stretched-for-short-texts": [
+        partial(properties.test_without_dropout_training_and_evaluation_are_alike, name="the modern one")
+    ],
+    "latent-rotated": [
+        partial(
+            parity.test_with_a_cache_the_same_comes_out, name="latents and a borrowed choice", kind="plain"
+        )
+    ],
+    "values-after-rotation": [
+        properties.test_values_that_are_keys_are_those_of_a_matrix_equal_to_that_of_the_keys
+    ],
 }
 
 
@@ -118,6 +133,8 @@ SEEN_IN = {
     "eps-outside": ("GPT-2", "plain"),
     "sigma-unbiased": ("BERT", "plain"),
     "tied-reshaped": ("GPT-2", "plain"),
+    "window-one-more": ("near and far", "plain"),
+    "latent-rotated": ("latents and a borrowed choice", "plain"),
 }
 # Those that do not, each with a test of its own below
 ELSEWHERE = {
@@ -132,6 +149,9 @@ ELSEWHERE = {
     "adam-uncorrected",
     "dropout-in-evaluation",
     "cache-off-by-one",
+    "cache-not-reset",
+    "stretched-for-short-texts",
+    "values-after-rotation",
 }
 
 
@@ -282,6 +302,7 @@ def test_the_entries():
         assert known.what == (known.edits[0].wrong, known.edits[0].right)
         assert len(set(known.edits)) == len(known.edits)
         assert set(known.rooms) <= set(ROOMS)
+        assert bool(known.caught_by) == (known.chapter > "14")
     assert len({known.title for known in BUGS.values()}) == len(BUGS)
     in_numpy_only = {name for name, known in BUGS.items() if known.rooms == ("scratch",)}
     assert in_numpy_only == {
@@ -743,3 +764,100 @@ def test_cache_off_by_one_is_right_for_the_first_new_token_alone(room):
         wrong = np.array(generate(it, IDS, 20, temperature=0))
     np.testing.assert_array_equal(wrong[:, :7], np.array(right)[:, :7])
     assert (wrong != right).any()
+
+
+# Those of chapter 16, each with what `caught_by` says of it
+
+
+def in_steps(room, it, ids, cache, n=1):
+    """Returns the logits of texts that are read with a cache, `n` ids at a time."""
+    pieces = np.split(ids, range(n, ids.shape[1], n), axis=1)
+    return np.concatenate([logits(room, partial(it, cache=cache), piece) for piece in pieces], axis=1)
+
+
+@both_rooms
+def test_window_one_more_shows_beyond_the_window_and_never_in_steps(room):
+    it = model(room, TINY.replace(sliding_window=3))
+    right = logits(room, it, IDS)
+    with put_in("window-one-more"):
+        wrong, stepwise = logits(room, it, IDS), in_steps(room, it, IDS, it.new_cache(2, 6))
+    assert_close(wrong[:, :3], right[:, :3], DOUBLE)
+    assert (np.abs(wrong - right)[:, 3:].max(axis=(0, 2)) > SHOWS).all()
+    assert_close(stepwise, right, DOUBLE)
+
+
+@both_rooms
+def test_a_cache_that_is_not_reset_lets_the_old_text_in_until_it_is_full(room):
+    it = model(room)
+    cache, right = it.new_cache(2, 12), logits(room, it, IDS)
+    both = {"ids": np.tile(IDS, 2), "position_ids": np.tile(np.arange(6), 2)}
+    for _ in range(2):
+        assert_close(in_steps(room, it, IDS, cache), right, DOUBLE)
+        cache.reset()
+    with put_in("cache-not-reset"):
+        in_steps(room, it, IDS, cache)
+        cache.reset()
+        again = in_steps(room, it, IDS, cache)
+        cache.reset()
+        with pytest.raises(ValueError, match="it already holds 12"):
+            in_steps(room, it, IDS, cache)
+    assert (np.abs(again - right).max(axis=(0, 2)) > SHOWS).all()
+    assert_close(again, run(room, it, both)[:, 6:], DOUBLE)
+
+
+@both_rooms
+def test_windows_forget_the_old_text_even_so(room):
+    it = model(room, TINY.replace(sliding_window=2))  # two blocks see two positions back
+    cache, right = it.new_cache(2, 12), logits(room, it, IDS)
+    in_steps(room, it, IDS, cache)
+    with put_in("cache-not-reset"):
+        cache.reset()
+    off = np.abs(in_steps(room, it, IDS, cache) - right).max(axis=(0, 2))
+    assert (off[:2] > SHOWS).all()
+    assert off[2:].max() < ROUNDING
+
+
+@both_rooms
+def test_stretched_for_short_texts_is_yarn_in_evaluation_alone(room):
+    config = TINY.replace(d_head=12, positions="rope", context_length=64)
+    yarn = config.replace(rope_scaling="yarn", rope_interpolation=4.0)
+    it, stretched = model(room, config), model(room, yarn)
+    right = logits(room, it, IDS)
+    with put_in("stretched-for-short-texts"):
+        assert difference(logits(room, it.train(), IDS), right) == 0
+        wrong = logits(room, it.eval(), IDS)
+    assert_close(wrong, logits(room, stretched, IDS), DOUBLE)
+    assert difference(wrong, right) > SHOWS
+
+
+LATENTS = TINY.replace(
+    d_head=8,
+    positions="rope",
+    attention_bias="none",
+    kinds={"latent": {"form": LatentAttention(d_latent=6, d_rotated=4, d_value=4)}},
+)
+
+
+@both_rooms
+def test_latent_rotated_is_a_matter_of_distances_until_what_is_new_comes_from_the_cache(room):
+    it = model(room, LATENTS)
+    with put_in("latent-rotated"):
+        at_once = logits(room, it, IDS)
+        assert_close(logits(room, it, IDS, position_ids=np.arange(6) + 2), at_once, DOUBLE)
+        off = np.abs(in_steps(room, it, IDS, it.new_cache(2, 6), 3) - at_once).max(axis=(0, 2))
+    assert off[:3].max() < ROUNDING
+    assert (off[3:] > SHOWS).all()
+
+
+@both_rooms
+@pytest.mark.parametrize("values", ["keys", "own"])
+def test_values_after_rotation_make_it_matter_where_the_text_begins(room, values):
+    """Both rooms make the same mistake, and none where values are no keys."""
+    config = GROUPED.replace(kinds={"one": {"sharing": KeyValueSharing(values=values)}})
+    it, twin = model(room, config), model(SCRATCH, config)
+    here, there = ({"position_ids": np.arange(6) + shift} for shift in (0, 2))
+    with put_in("values-after-rotation"):
+        wrong = logits(room, it, IDS, **here)
+        moved = difference(wrong, logits(room, it, IDS, **there)) > SHOWS
+        assert_close(wrong, logits(SCRATCH, twin, IDS, **here), DOUBLE)
+    assert moved == (values == "keys")

@@ -9,6 +9,7 @@ from close import DOUBLE, assert_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.layers import KeyValueSharing
 from glassformer.trace import trace
 
 from .grid import SYSTEMS
@@ -168,6 +169,25 @@ def test_no_two_matrices_begin_with_the_same_numbers(room):
     for a, b in combinations(drawn, 2):
         n = min(len(a), len(b))
         assert abs(np.corrcoef(a[:n], b[:n])[0, 1]) < 0.9
+
+
+@both_rooms
+@every_system
+def test_without_dropout_training_and_evaluation_are_alike(room, name):
+    model = build(room, SYSTEMS[name])
+    text = read(model, seed=0, T=8)
+    assert_close(run(room, model.train(), text), run(room, model.eval(), text), DOUBLE)
+
+
+@both_rooms
+def test_values_that_are_keys_are_those_of_a_matrix_equal_to_that_of_the_keys(room):
+    own = SYSTEMS["the modern one"]  # which has a norm and a rotation of the keys
+    shared = build(room, own.replace(kinds={"shared": {"sharing": KeyValueSharing(values="keys")}}))
+    separate, state = build(room, own), dict(shared.state_dict())
+    values = {name.replace("W_k", "W_v"): weight for name, weight in state.items() if "W_k" in name}
+    separate.load_state_dict(state | values)
+    text = read(shared, seed=0, T=8)
+    assert_close(run(room, shared, text), run(room, separate, text), DOUBLE)
 
 
 @both_rooms

@@ -51,6 +51,8 @@ def test_rows_by_hand(row):
         "bad",
         "`cache`",
     ]
+    window = row["The window let each query see one position more"]
+    assert window[:3] == ["normal", "normal", "`cache`, for a model with a window"]
     assert row["The padding mask was never passed on"][:2] == ["–", "–"]
     assert row["The padding mask was never passed on"][2] == "`again`"
 

@@ -45,7 +45,7 @@ from pathlib import Path
 import yaml
 
 from glassformer import contents
-from glassformer.bugs import BUGS
+from glassformer.bugs import before
 from glassformer.contents import Chapter, Part
 from glassformer.exercises.catalogue import of_chapter
 from glassformer.exercises.exercise import Prose
@@ -239,7 +239,7 @@ FACTS: dict[str, Callable[[Chapter], str]] = {
     "practice": lambda one: _practice(one),
     "practice time": lambda one: one.practice_time or in_words(_practice_minutes(one)),
     "questions": lambda one: counted(len(_quiz(one)["question"]), "question"),
-    "mistakes": lambda one: str(len(BUGS)),
+    "mistakes": lambda one: str(len(before(one.number))),
     "map": lambda one: _map(one),
 }
 # What every text can name.

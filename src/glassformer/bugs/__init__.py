@@ -17,6 +17,6 @@ file, `pattern` finds a line however it is formatted, and `engine` replaces it b
 """
 
 from glassformer.bugs.engine import changed, lines, put_in
-from glassformer.bugs.gallery import BUGS, ROOMS, Bug, Edit, bug
+from glassformer.bugs.gallery import BUGS, ROOMS, Bug, Edit, before, bug
 
-__all__ = ["BUGS", "ROOMS", "Bug", "Edit", "bug", "changed", "lines", "put_in"]
+__all__ = ["BUGS", "ROOMS", "Bug", "Edit", "before", "bug", "changed", "lines", "put_in"]

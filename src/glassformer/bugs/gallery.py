@@ -36,7 +36,7 @@ class Bug:
 
     The first of the `edits` is the mistake; the others make the same mistake everywhere else it would occur.
     `symptom` describes what the loss and the text show, and `chapter` is the chapter that builds the broken
-    part.
+    part. `caught_by` names the cheapest of chapter 14's tests, where the models that it tests lack that part.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Bug:
     symptom: str
     edits: tuple[Edit, ...]
     chapter: str = ""
+    caught_by: str = ""
 
     @property
     def what(self) -> tuple[str, str]:
@@ -70,6 +71,7 @@ def read(text: str) -> dict[str, Bug]:
             title=entry["title"],
             symptom=" ".join(entry["symptom"].split()),
             chapter=entry.get("chapter", ""),
+            caught_by=entry.get("caught_by", ""),
             edits=tuple(
                 edit for function, diff in entry["change"].items() for edit in _edits(function, diff)
             ),
@@ -91,6 +93,11 @@ def _edits(function: str, diff: str) -> Iterator[Edit]:
         right, wrong = map("\n".join, lines.values())
         for room in ROOMS if function.startswith("*") else ("",):
             yield Edit(function.replace("*", room), right, wrong)
+
+
+def before(chapter: str) -> dict[str, Bug]:
+    """Returns the bugs in what the chapters before that one build, such as "14", by name."""
+    return {name: it for name, it in BUGS.items() if it.chapter < chapter}
 
 
 def bug(name: str) -> Bug:

@@ -11,11 +11,12 @@ from jaxtyping import Float, Int64
 
 from glassformer import _checks as checks
 from glassformer import nn
-from glassformer.bugs import BUGS, put_in
+from glassformer.bugs import BUGS, before, put_in
 from glassformer.config import ModelConfig
 from glassformer.experiments import training
 from glassformer.experiments.experiment import Experiment, Found, thinned
 from glassformer.generate import generate
+from glassformer.layers import KeyValueSharing, LatentAttention
 from glassformer.scratch import in_numpy
 from glassformer.tasks import NextToken
 from glassformer.text import CharTokenizer, corpus
@@ -41,6 +42,9 @@ MUON: dict[str, Any] = {
 }
 ADAMW: dict[str, Any] = {"learning_rate": 5e-3}
 
+LATENT = {"d_head": 16, "form": LatentAttention(d_latent=24, d_rotated=8, d_value=16)}
+SHARED = {"sharing": KeyValueSharing(values="keys")}
+
 MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rope": (ROPE, MUON),
     "drawn": (ROPE, MUON),
@@ -49,6 +53,9 @@ MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "t5": ({"positions": "t5"}, MUON),
     "dropout": (ROPE | {"dropout": 0.1}, MUON),
     "in NumPy": (ROPE, ADAMW),
+    "windows": (ROPE | {"sliding_window": 8}, MUON),
+    "latents": ({"positions": "rope", "attention_bias": "none", "kinds": {"latent": LATENT}}, MUON),
+    "keys as values": (ROPE | {"kinds": {"shared": SHARED}}, MUON),
 }
 """The models, each with its changes to `ModelConfig` and `TrainingConfig`."""
 
@@ -62,6 +69,9 @@ NEEDS = dict.fromkeys(IN_NUMPY_ALONE, "in NumPy") | {
     "t5-sign": "t5",
     "dropout-in-evaluation": "dropout",
     "residual-dropped": DRAWN,  # without a residual, a zero output would stay zero
+    "window-one-more": "windows",
+    "latent-rotated": "latents",
+    "values-after-rotation": "keys as values",
 }
 """The model that a mistake needs; all others use the first model."""
 
@@ -69,11 +79,18 @@ NOT_APPLICABLE = {
     "padding-on-queries": "windows of one text are all equally long: there is no padding to hide",
     "padding-attended": "windows of one text are all equally long: there is no padding to see",
     "loss-over-padding": "windows of one text are all equally long: every target counts",
+    "cache-not-reset": "all texts are written side by side, with a new cache: none is reset",
 }
 """The mistakes that cannot occur here, and why."""
 
-CANDIDATES = {name: NEEDS.get(name, "rope") for name in BUGS if name not in NOT_APPLICABLE}
+TRAINED = {name: NEEDS.get(name, "rope") for name in BUGS if name not in NOT_APPLICABLE}
 """The mistakes that are trained here, each with its model."""
+
+MISTAKES = before("14")
+"""The mistakes that chapter 14 is about: those in what its readers have built."""
+
+CANDIDATES = {name: model for name, model in TRAINED.items() if name in MISTAKES}
+"""Those of them that are trained here."""
 
 ALSO = (("residual-dropped", "rope"),)  # with this model it learns nothing at all
 
@@ -95,7 +112,7 @@ def measure(
     Raises:
         ValueError: there is no such bug or model.
     """
-    checks.one_of("bug", bug, (RIGHT, *CANDIDATES))
+    checks.one_of("bug", bug, (RIGHT, *TRAINED))
     checks.one_of("model", model, tuple(MODELS))
     tokenizer = CharTokenizer.from_text(corpus())
     task = training.text_task(seed, characters, LENGTH, BATCH_SIZE)
@@ -296,7 +313,7 @@ EXPERIMENT = Experiment(
     runs=tuple(
         {"bug": name, "model": model, "seed": seed}
         for seed in SEEDS
-        for name, model in (*((RIGHT, model) for model in MODELS), *CANDIDATES.items(), *ALSO)
+        for name, model in (*((RIGHT, model) for model in MODELS), *TRAINED.items(), *ALSO)
     ),
     short={"steps": 50, "characters": 30_000, "n_texts": 2},
 )
