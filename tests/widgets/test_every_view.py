@@ -75,6 +75,7 @@ BOUNDS = {
     "FillIn": {"steps": [-1]},
     "WiringSwitcher": {"family": ["rnn"], "mask": ["self"], "padding": [4], "prefix": [-1], "query": [-1]},
     "ConfigReader": {"positions": [0, 10**9], "kind": [-1]},
+    "CacheCalculator": {"positions": [0, 10**8, 2.5], "bits": [12]},
     "ParameterBars": {
         **{"model": ["gpt5"], "scale": ["none"], "other": [7], "part": ["tail"]},
         **{"sort": ["name"], "family": ["gpt"]},
@@ -189,6 +190,8 @@ SENTENCES = [
     ("WiringSwitcher", {"text": ""}, "text has 0 characters, but must have 1 to 12"),
     ("WiringSwitcher", {"source": "a" * 13}, "source has 13 characters"),
     ("ConfigReader", {"text": "x" * 1_000_001}, "text has 1000001 characters"),
+    ("CacheCalculator", {"text": "x" * 1_000_001}, "text has 1000001 characters, but must have at most"),
+    ("CacheCalculator", {"positions": 0}, "positions=0 is not one of 1 … 10000000"),
     ("DiagnoseIt", {"patients": TWO, "patient": 3}, "patient=3 is not one of 0 … 2"),
     ("DiagnoseIt", {"patients": TWO, "ordered": [["map"]]}, "ordered has 1 entries for 2"),
     ("DiagnoseIt", {"patients": TWO, "ordered": [["hope"], []]}, "'hope'"),
@@ -288,6 +291,8 @@ FULL = [
     ("ConfigReader", {}),
     ("ConfigReader", {"text": FILES["DeepSeek-V4-Pro"], "kind": 1}),
     ("ConfigReader", {"text": FILES["Gemma 4 26B-A4B"], "other": FILES["GPT-2"]}),
+    ("CacheCalculator", {}),
+    ("CacheCalculator", {"text": FILES["Kimi Linear 48B-A3B"], "positions": 10_000_000, "bits": 32}),
     ("ParameterBars", {"other": "bert-base"}),
     ("ParameterBars", {"view": "size", "scale": "gpt3"}),
 ]
