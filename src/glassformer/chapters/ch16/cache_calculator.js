@@ -123,8 +123,8 @@ function render({ model, el }) {
       steps.slice(1).map((step) => row(step, [`${upper(step.what)} `, h("span", {}, chapterOf(step.chapter, model))], ofLayers(step.of, layers))),
       row({ bytes: last.bytes, before: steps.length > 1 ? whole.bytes : null }, `What ${name} keeps`, [steps.length > 1 ? "all these ideas together" : "none of the ideas of this chapter"], " gf-total"),
     ]);
-    const thousands = range(high - low + 1).map((n) => 10 ** (n + low)).filter((n) => Number.isInteger(Math.log10(n) / 3));
-    hold(scale, ["scale", low, high], () => thousands.map((n) => h("span", { style: `left: ${place(n)}%; transform: translateX(-${place(n)}%)` }, inBytes(n))));
+    const labelled = range(high - low + 1).map((n) => n + low).filter((n) => high - low <= 5 || n % 3 === 0).map((n) => 10 ** n);
+    hold(scale, ["scale", low, high], () => labelled.map((n) => h("span", { style: `left: ${place(n)}%; transform: translateX(-${place(n)}%)` }, inBytes(n))));
     const mark = (style, words) => h("span", { class: "gf-meaning" }, h("span", { class: `gf-swatch ${style}` }), words);
     const [adds, isAsIf] = [steps.some(({ bytes: now, before }) => now > before && before), savings.some(({ what }) => what.includes("instead"))];
     hold(remarks, ["remarks", size, adds, isAsIf, steps.length], () => [
