@@ -171,6 +171,7 @@ KEYS = {
     "AttentionExplorer": ("Your text", None),
     "BeamTree": ("Beams", "ArrowRight"),
     "BytePairStepper": ("Merge", "Enter"),
+    "CacheCalculator": ("Positions read", "ArrowRight"),
     "CacheMovie": ("Pass", "ArrowRight"),
     "CharacterMap": ("Character", "ArrowDown"),
     "ClockHands": ("Position p", "ArrowRight"),

@@ -8,6 +8,7 @@
 
 from glassformer.anatomy.described import describe, fold, keys_of, lacking, report, words
 from glassformer.anatomy.reading import Anatomy, Kind, classes, families, known_keys, read, tables
+from glassformer.anatomy.savings import ideas, savings
 from glassformer.anatomy.shelf import shelf
 
 __all__ = [
@@ -17,10 +18,11 @@ __all__ = [
     "describe",
     "families",
     "fold",
+    "ideas",
     "keys_of",
     "known_keys",
     "lacking",
     "read",
 ]
-__all__ += ["report", "shelf", "tables", "words"]
+__all__ += ["report", "savings", "shelf", "tables", "words"]
 __dir__ = __all__.copy

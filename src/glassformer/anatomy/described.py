@@ -1,6 +1,6 @@
 """Says what a config.json describes: its layers, its numbers and each of its keys.
 
-`report` is data, and the page's twin of it is in chapters/ch13/anatomy.js; `describe` is the same as text.
+`report` is data, and the page's twin of it is in widgets/engine/anatomy.js; `describe` is the same as text.
 """
 
 import json
@@ -65,11 +65,11 @@ def _with_lists(formula: str) -> str:
 def _row(row: list[Any], names: str) -> dict[str, Any]:
     """Returns a row of a table by the names of its columns, with formulas as trees."""
     found = dict(zip(names.split(), row, strict=True))
-    texts = {name: _pieces(found[name]) for name in ("title", "line") if name in found}
+    texts = {name: pieces(found[name]) for name in ("title", "line") if name in found}
     return found | texts | {"if": parse(found["if"])}
 
 
-def _pieces(text: str) -> list[Any]:
+def pieces(text: str) -> list[Any]:
     """Returns a text whose every second piece is the tree of a formula, which was in braces."""
     return [parse(piece) if i % 2 else piece for i, piece in enumerate(re.split(r"[{}]", text))]
 
@@ -232,7 +232,7 @@ def _counted(anatomy: Anatomy, positions: int) -> dict[str, Any]:
                 "layers": len(kind.layers),
                 "boxes": [
                     {name: row[name] for name in ("role", "new", "chapter")}
-                    | {name: _filled(row[name], scope) for name in ("title", "line")}
+                    | {name: filled(row[name], scope) for name in ("title", "line")}
                     for row in table["boxes"]
                     if evaluate(row["if"], scope)
                 ],
@@ -260,7 +260,7 @@ def _by_part(weights: Mapping[tuple[str, str], int] | None) -> dict[str, int] | 
     return found
 
 
-def _filled(pieces: list[Any], scope: Scope) -> str:
+def filled(pieces: list[Any], scope: Scope) -> str:
     return "".join(shown(evaluate(piece, scope)) if i % 2 else piece for i, piece in enumerate(pieces))
 
 

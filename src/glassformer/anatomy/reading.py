@@ -9,7 +9,7 @@
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -129,9 +129,9 @@ class Anatomy:
     kinds: tuple[Kind, ...]
     beside: tuple[str, ...] = ()
 
-    def scope(self, kind: Kind | None = None, positions: int | None = None) -> Scope:
-        """Returns the values of names for the layers of a kind, or for the model."""
-        known = {} if kind is None else {"i": kind.layers[0]}
+    def scope(self, kind: Kind | None = None, positions: int | None = None, **other: Any) -> Scope:
+        """Returns the values of names for the layers of a kind, or for the model; `other` has values of some."""
+        known = ({} if kind is None else {"i": kind.layers[0]}) | other
         given = self.given if kind is None else _of_layer(self.given, kind.layers[0])
         return Scope(self.family, given, **known, **({} if positions is None else {"positions": positions}))
 
@@ -177,21 +177,32 @@ class Anatomy:
             return None
         return n * (each + sum(n for (part, _), n in layer.items() if part != "model"))
 
-    def kept(self, positions: int) -> dict[str, tuple[int, int] | None]:
+    def kept(
+        self, positions: int, without: Sequence[Mapping[str, Any]] = ()
+    ) -> dict[str, tuple[int, int] | None]:
         """Returns for each kind how many numbers its layers keep for one text, and how many others in float32.
 
-        A kind of which that is not known has None.
+        A kind of which that is not known has None. `without` are ideas that the model does not have (savings.py).
         """
         found: dict[str, tuple[int, int] | None] = {}
         for kind in self.kinds:
-            scope = self.scope(kind, positions)
+            parts, scope = self._without(kind, positions, without)
             before, times = found.get(kind.word, (0, 0)), len(kind.layers)
-            kept, state = (
-                _sum(scope.number(part, name) for part in kind.parts) for name in ("kept", "state")
-            )
+            kept, state = (_sum(scope.number(part, name) for part in parts) for name in ("kept", "state"))
             unknown = before is None or kept is None or state is None
             found[kind.word] = None if unknown else (before[0] + times * kept, before[1] + times * state)
         return found
+
+    def _without(
+        self, kind: Kind, positions: int, ideas: Sequence[Mapping[str, Any]]
+    ) -> tuple[list[str], Scope]:
+        """Returns the parts of layers of a kind that do not have some ideas, and the values of names for them."""
+        scope, parts, other = self.scope(kind, positions), list(kind.parts), dict[str, Any]()
+        for idea in reversed(ideas):
+            if evaluate(idea["if"], scope):
+                parts = [evaluate(idea["becomes"], scope) if p in idea["parts"] else p for p in parts]
+                other |= {name: evaluate(tree, scope) for name, tree in idea["without"].items()}
+        return [part for part in parts if part], self.scope(kind, positions, **other)
 
     def multiply_adds(self, positions: int) -> int | None:
         """Returns how many multiply-adds the next token takes after so many positions: matrices, and other products.

@@ -1,48 +1,18 @@
 // What any config.json says: layers, numbers, keys, and whether our code runs the model. See config_reader.py.
+import { report } from "../../widgets/engine/anatomy.js";
+import { chapterOf, configFiles, parsed, tablesOf } from "../../widgets/engine/config_file.js";
 import { inBytes, much } from "../../widgets/engine/counting.js";
-import { textOf } from "../../widgets/engine/model_file.js";
-import { namedText, twice } from "../../widgets/engine/untrusted.js";
-import { button, frame, grouped, h, hold, plural, put, redrawing, setAll, slider, uniqueId, write } from "../../widgets/kit/kit.js";
+import { button, frame, grouped, h, hold, plural, put, redrawing, setAll, slider, write } from "../../widgets/kit/kit.js";
 import { chapterLink, rich } from "../../widgets/kit/rich.js";
-import { report, resolved } from "./anatomy.js";
-
-const OWN = "a file of your own";
 
 // --- reading --------------------------------------------------------------------------------------------------------
-
-const KINDS = [
-  [(value) => value === null, "null"],
-  [Array.isArray, "a list"],
-  [(value) => typeof value === "string", "a text"],
-  [(value) => typeof value === "number", "a number"],
-  [(value) => typeof value === "boolean", "true or false"],
-];
-
-// A text as an object of fields, { given }, or the reason why it is not one, { trouble }.
-function parsed(text) {
-  if (text.trim() === "") return { trouble: "There is nothing to read yet: paste a config.json, or take an example." };
-  let given;
-  try {
-    given = JSON.parse(text);
-  } catch (error) {
-    const what = namedText(text);
-    if (what) return { trouble: `This is not JSON but ${what}.` };
-    const open = text.trim().startsWith("{") ? "" : " A config.json begins with { and ends with }.";
-    return { trouble: `This is not JSON: ${error.message}.${open}` };
-  }
-  const trouble = twice(text, "This config.json");
-  if (trouble) return { trouble: `${trouble}.` };
-  const [, kind] = KINDS.find(([holds]) => holds(given)) ?? [];
-  return kind ? { trouble: `A config.json is an object of fields, { … }, and this is ${kind}.` } : { given };
-}
 
 const EXACTLY = "`python -m glassformer params FILE` checks every value, and says exactly why our code refuses a file.";
 
 // What is said of a text: { trouble } if it is no config.json, or { report, verdict, lacks, note }. The verdict follows from the
 // layers and the keys; only Python checks every value.
 export function read(text, { anatomy, longest }, positions) {
-  if (text.length > longest) return { trouble: `These are ${grouped(text.length)} characters, and no config.json has more than ${grouped(longest)}.` };
-  const { given, trouble } = parsed(text);
+  const { given, trouble } = parsed(text, longest);
   if (trouble) return { trouble };
   const seen = report(given, anatomy, positions);
   const said = (verdict, note, lacks = []) => ({ report: seen, verdict, note, lacks });
@@ -118,51 +88,12 @@ function render({ model, el }) {
     title: "Read any config.json",
     hint: "Choose a model, open a file or paste one, and this page says what is in it. Nothing is sent anywhere.",
   });
-  const [shelf, chapters] = ["_shelf", "_chapters"].map((name) => model.get(name));
-  const anatomy = { families: resolved({ ...model.get("_families"), ...model.get("_more_families") }), parts: model.get("_parts"), classes: model.get("_classes"), words: { ...model.get("_words"), keys: { ...model.get("_keys"), ...model.get("_more_keys") } } };
+  const chapters = model.get("_chapters");
+  const anatomy = { ...tablesOf(model), words: { ...model.get("_words"), keys: { ...model.get("_keys"), ...model.get("_more_keys") } } };
   const tables = { anatomy, longest: model.get("_longest") };
-  const texts = new Map(shelf.map(({ name, config }) => [name, JSON.stringify(JSON.parse(config), null, 2)]));
-  const entryOf = (text) => {
-    const { given } = text.length > tables.longest ? {} : parsed(text);
-    return given && shelf.find(({ name }) => texts.get(name) === JSON.stringify(given, null, 2));
-  };
-  const drafts = { text: model.get("text"), other: model.get("other") };
-  const take = (trait, text) => {
-    drafts[trait] = text;
-    if (text.length <= tables.longest) setAll(model, { [trait]: text, ...(trait === "text" && { kind: 0 }) });
-    drawn.ask();
-  };
-
-  // --- controls
-
-  const years = [...new Set(shelf.map(({ date }) => date.slice(0, 4)))];
-  function chooser(trait, label, none) {
-    const others = [h("option", { value: "" }, none)];
-    const select = h("select", { id: uniqueId() }, others, years.map((year) => h("optgroup", { label: year }, shelf.filter(({ date }) => date.startsWith(year)).map(({ name }) => h("option", { value: name }, name)))));
-    select.addEventListener("change", () => (select.value || trait === "other") && take(trait, texts.get(select.value) ?? ""));
-    const file = h("input", { type: "file", accept: ".json,application/json", hidden: true, "aria-label": `${label}: a file` });
-    file.addEventListener("change", async () => {
-      const [chosen] = file.files;
-      file.value = "";
-      if (!chosen) return;
-      try {
-        take(trait, await textOf(chosen, tables.longest));
-      } catch (error) {
-        write(opened, `${error.message}.`);
-      }
-    });
-    const opened = h("span", { role: "status" });
-    const element = h("div", { class: "gf-control" }, h("label", { class: "gf-label", for: select.id }, label), h("div", { class: "gf-chooser" }, select, button("Open a file …", () => file.click()), file), opened);
-    return { element, show: () => (select.value = entryOf(drafts[trait])?.name ?? "") };
-  }
-  const choosers = [chooser("text", "Model", OWN), chooser("other", "Compare it with", "none")];
-  const field = h("textarea", { rows: 8, spellcheck: "false", autocomplete: "off", id: uniqueId(), class: "gf-json" });
-  field.addEventListener("input", () => take("text", field.value));
-  view.controls.append(
-    ...choosers.map(({ element }) => element),
-    slider(model, "positions", { label: "Positions read", values: model.get("_lengths"), format: grouped }),
-    h("div", { class: "gf-text" }, h("label", { class: "gf-label", for: field.id }, "The file: paste another here, or change it"), field),
-  );
+  const inputs = configFiles(model, { text: ["Model"], other: ["Compare it with", "none"] }, { also: { kind: 0 }, ask: () => drawn.ask() });
+  const { drafts, entryOf } = inputs;
+  view.controls.append(...inputs.choosers, slider(model, "positions", { label: "Positions read", values: model.get("_lengths"), format: grouped }), inputs.field);
 
   // --- drawing
 
@@ -173,17 +104,16 @@ function render({ model, el }) {
   view.drawing.append(answer, layers, numbers, keys);
   view.drawing.before(view.line); // the drawing is long, and the line sums it up
 
-  const chapterOf = (chapter) => (Object.hasOwn(chapters, chapter) ? rich(`Chapter ${chapter}`, model) : "");
   // What no chapter builds yet is drawn in chapter 15.
   const drawnIn = (chapter) => (Object.hasOwn(chapters, chapter) || !chapter ? chapter : "15");
   const remark = (words) => words && h("p", { class: "gf-listed" }, words);
   const heading = (words) => h("p", { class: "gf-heading" }, words);
   const box = ({ title, line, role, new: isNew, chapter }) =>
-    h("li", { class: isNew ? "gf-new" : "", "data-role": role }, h("span", {}, title), h("code", {}, line.replaceAll("; ", "\n")), h("span", { class: "gf-chapter" }, chapterOf(drawnIn(chapter)), isNew && h("small", {}, "new since GPT-2")));
+    h("li", { class: isNew ? "gf-new" : "", "data-role": role }, h("span", {}, title), h("code", {}, line.replaceAll("; ", "\n")), h("span", { class: "gf-chapter" }, chapterOf(drawnIn(chapter), model), isNew && h("small", {}, "new since GPT-2")));
   const table = (caption, headers, rows) =>
     h("table", { class: "gf-readout" }, h("caption", {}, caption), h("thead", {}, h("tr", {}, headers.map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))), h("tbody", {}, rows.map(([what, cells]) => h("tr", {}, h("th", { scope: "row" }, what), cells.map((text) => h("td", {}, text))))));
   const keyCode = (key) => h("code", {}, key.split(/(?<=[._])/).map((piece) => [piece, h("wbr")]));
-  const sentenceRow = ([key, value, says, chapter]) => h("div", { class: "gf-sentence" }, h("p", { class: "gf-field" }, keyCode(key), " ", h("code", { class: "gf-given-value" }, value)), h("p", {}, says), h("p", { class: "gf-chapter" }, chapterOf(chapter)));
+  const sentenceRow = ([key, value, says, chapter]) => h("div", { class: "gf-sentence" }, h("p", { class: "gf-field" }, keyCode(key), " ", h("code", { class: "gf-given-value" }, value)), h("p", {}, says), h("p", { class: "gf-chapter" }, chapterOf(chapter, model)));
   const listed = (title, names) => names.length > 0 && h("p", { class: "gf-listed" }, `${title}: `, names.map((name, i) => [i > 0 && ", ", h("code", {}, name)]), ".");
   const drawnLayers = (one, name, chosen) =>
     one.trouble ? [] : [h("div", { class: "gf-strip", role: "img", "aria-label": `The layers of ${name}, the first on the left: ${inOrder(one)}` }, strip(one, chosen))];
@@ -283,19 +213,17 @@ function render({ model, el }) {
       const of = (key) => {
         const rows = found.map((one) => one.get(key));
         const values = rows.map((row, i) => h("p", {}, `${names[i]}: `, row ? [h("code", { class: "gf-given-value" }, row[1]), ` ${row[2]}`] : "not in the file."));
-        return h("div", { class: "gf-sentence" }, h("p", { class: "gf-field" }, keyCode(key)), h("div", {}, values), h("p", { class: "gf-chapter" }, chapterOf((rows[0] ?? rows[1])[3])));
+        return h("div", { class: "gf-sentence" }, h("p", { class: "gf-field" }, keyCode(key)), h("div", {}, values), h("p", { class: "gf-chapter" }, chapterOf((rows[0] ?? rows[1])[3], model)));
       };
       return differ.map(of);
     });
   }
 
   function draw() {
-    if (field.value !== drafts.text) field.value = drafts.text;
-    choosers.forEach(({ show }) => show());
     const positions = model.get("positions");
     const first = read(drafts.text, tables, positions);
     const second = drafts.other ? read(drafts.other, tables, positions) : null;
-    put(field, { "aria-invalid": Boolean(first.trouble) });
+    inputs.show(first.trouble);
     const [entry, beside] = [entryOf(drafts.text), entryOf(drafts.other)];
     const names = [entry?.name ?? "Your file", beside?.name ?? "The other file"];
     const files = [first, second].filter(Boolean);
@@ -327,12 +255,9 @@ function render({ model, el }) {
     );
   }
 
-  // A text set by Python is read, whatever was pasted.
-  const follow = () => Object.assign(drafts, { text: model.get("text"), other: model.get("other") });
-  for (const name of ["text", "other"]) model.on(`change:${name}`, follow);
   const drawn = redrawing(model, ["text", "other", "positions", "kind"], draw);
   return () => {
-    for (const name of ["text", "other"]) model.off(`change:${name}`, follow);
+    inputs.stop();
     drawn.stop();
   };
 }

@@ -1,39 +1,21 @@
 """Says what any config.json describes: layers, numbers, keys, and whether our code runs the model."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
-
-from traitlets import Int, default
 
 from glassformer import anatomy
 from glassformer.anatomy.reading import MOST_LAYERS
 from glassformer.config import ModelConfig
 from glassformer.huggingface import config_from_hf, unknown_keys
-from glassformer.widgets.kit.view import Chapters, Made, Text, UpTo, View
+from glassformer.widgets.engine.config_file import LONGEST, ConfigFileView, half
+from glassformer.widgets.kit.view import Made, Text, UpTo
 
-LONGEST = 1_000_000  # characters; lists of matrices that are not stored in fewer bits can take 100,000
 LENGTHS = (100, 1_000, 4_096, 10_000, 32_768, 100_000, 131_072, 262_144, 500_000, 1_000_000)
 MOST_POSITIONS = 100_000_000
 FIRST = "Qwen3.5 27B"
 """The file that is read at first."""
 
 
-def shelf() -> list[dict[str, Any]]:
-    """Returns the shelf with each file as text: a stored notebook sorts the keys of objects."""
-    return [
-        one | {"config": json.dumps(one["config"], separators=(",", ":"), ensure_ascii=False)}
-        for one in anatomy.shelf()
-    ]
-
-
-def half(table: Mapping[str, Any], which: int) -> dict[str, Any]:
-    """Returns the first half (0) or the second (1) of a table that would be too heavy for one trait."""
-    rows = list(table.items())
-    return dict(rows[: len(rows) // 2] if which == 0 else rows[len(rows) // 2 :])
-
-
-class ConfigReader(View, module="config_reader"):
+class ConfigReader(ConfigFileView, module="config_reader"):
     """Says what a config.json describes, or what differs between two: layers, parameters, cache, and each key.
 
     Everything is computed on the page, with the tables of `anatomy`; a file is not sent anywhere. `config` reads it as
@@ -51,23 +33,17 @@ class ConfigReader(View, module="config_reader"):
         TraitError: a text is too long, or a number is outside of its range.
     """
 
-    text = Text(longest=LONGEST).tag(sync=True)
+    _first = FIRST
+
     other = Text(longest=LONGEST).tag(sync=True)
     positions = UpTo(lambda _: MOST_POSITIONS, first=100_000, least=1).tag(sync=True)
     kind = UpTo(lambda _: MOST_LAYERS, first=0).tag(sync=True)
-    _families = Made(lambda _: half(anatomy.families(), 0)).tag(sync=True)
-    _more_families = Made(lambda _: half(anatomy.families(), 1)).tag(sync=True)
-    _parts = Made(lambda _: anatomy.tables()["parts"]).tag(sync=True)
-    _classes = Made(lambda _: anatomy.classes()).tag(sync=True)
     _words = Made(lambda _: {name: table for name, table in anatomy.words().items() if name != "keys"}).tag(
         sync=True
     )
     _keys = Made(lambda _: half(anatomy.words()["keys"], 0)).tag(sync=True)
     _more_keys = Made(lambda _: half(anatomy.words()["keys"], 1)).tag(sync=True)
-    _shelf = Made(lambda _: shelf()).tag(sync=True)
     _lengths = Made(lambda view: sorted({*LENGTHS, view.positions})).tag(sync=True)
-    _longest = Int(LONGEST).tag(sync=True)
-    _chapters = Chapters().tag(sync=True)
 
     @property
     def config(self) -> ModelConfig:
@@ -82,8 +58,3 @@ class ConfigReader(View, module="config_reader"):
         if not isinstance(given, dict):
             raise ValueError(f"a config.json is a JSON object, not {given!r:.40}")
         return config_from_hf(given, ignore=unknown_keys(given))
-
-    @default("text")
-    def _default_text(self) -> str:
-        (file,) = (one["config"] for one in anatomy.shelf() if one["name"] == FIRST)
-        return json.dumps(file, indent=2, ensure_ascii=False)

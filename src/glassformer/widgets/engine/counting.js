@@ -111,7 +111,7 @@ export const kindOf = (G, H) => (G === H ? "MHA" : G === 1 ? "MQA" : "GQA");
 // --- large numbers ----------------------------------------------------------------------------------------------------
 
 const SCALES = ["", " thousand", " million", " billion", " trillion", " quadrillion", " quintillion"];
-const UNITS = [" B", " kB", " MB", " GB", " TB"];
+const UNITS = [" B", " kB", " MB", " GB", " TB", " PB"];
 
 function scaled(x, units) {
   const place = Math.min(Math.max(Math.floor((Math.floor(Math.log10(x)) || 0) / 3), 0), units.length - 1);

@@ -228,11 +228,22 @@ function anatomy(tables, family, given, kinds, beside) {
     return look("n_more_layers") * Object.entries(layer).reduce((all, [name, n]) => all + (name.startsWith("model ") ? 0 : n), each);
   }
   const sum = (numbers) => numbers.reduce((all, n) => (all === null || n === null ? null : all + n), 0);
-  const kept = (positions) => {
+  // The parts of layers of a kind that do not have some ideas, and the values of names for them.
+  const ofWithout = (kind, positions, ideas) => {
+    const { look } = scope(kind, { positions });
+    let [parts, other] = [kind.parts, {}];
+    for (const idea of ideas.toReversed()) {
+      if (!truthy(evaluate(idea.if, look))) continue;
+      parts = parts.map((part) => (idea.parts.includes(part) ? evaluate(idea.becomes, look) : part));
+      other = { ...other, ...Object.fromEntries(Object.entries(idea.without).map(([name, tree]) => [name, evaluate(tree, look)])) };
+    }
+    return { parts: parts.filter(Boolean), ...scope(kind, { positions, ...other }) };
+  };
+  const kept = (positions, without = []) => {
     const count = {};
     for (const kind of kinds) {
-      const { one } = scope(kind, { positions });
-      const each = ["kept", "state"].map((name) => sum(kind.parts.map((part) => one(part, name))));
+      const { parts, one } = ofWithout(kind, positions, without);
+      const each = ["kept", "state"].map((name) => sum(parts.map((part) => one(part, name))));
       const before = Object.hasOwn(count, kind.word) ? count[kind.word] : [0, 0];
       count[kind.word] = before === null || each.includes(null) ? null : each.map((n, k) => before[k] + kind.layers.length * n);
     }
@@ -383,15 +394,21 @@ function lackingIn({ beside, kinds, scope }, words) {
 const isExact = ({ weights, files, cached, multiply_adds: n }) =>
   [weights, Object.values(files), cached, n].flat(Infinity).every((one) => typeof one !== "number" || one <= Number.MAX_SAFE_INTEGER);
 
-function numbersOf({ family, beside, kinds, scope, weights, kept, multiplyAdds }, words, positions) {
-  const scopes = kinds.map((kind) => scope(kind).look);
-  const filled = (pieces, look) => pieces.map((piece, i) => (i % 2 ? shown(evaluate(piece, look)) : piece)).join("");
-  const used = byPart(weights({ active: true }));
-  const all = byPart(weights());
-  const sum = (numbers) => numbers && Object.values(numbers).reduce((a, b) => a + b, 0);
+const filled = (pieces, look) => pieces.map((piece, i) => (i % 2 ? shown(evaluate(piece, look)) : piece)).join("");
+
+// What each kind keeps, and what the next position adds to it: [word, [numbers, numbers in float32], the same of what is added].
+function cachedOf({ kinds, kept }, positions) {
   const [now, next, later] = [0, 1, AHEAD].map((n) => kept(positions + n));
   const isCompressed = (word) => kinds.some((kind) => kind.word === word && kind.parts.includes("compressed"));
   const adds = (word, k) => (isCompressed(word) ? (later[word][k] - now[word][k]) / AHEAD : next[word][k] - now[word][k]);
+  return Object.entries(now).map(([word, numbers]) => [word, numbers, numbers && [0, 1].map((k) => adds(word, k))]);
+}
+
+function numbersOf({ family, beside, kinds, scope, weights, kept, multiplyAdds }, words, positions) {
+  const scopes = kinds.map((kind) => scope(kind).look);
+  const used = byPart(weights({ active: true }));
+  const all = byPart(weights());
+  const sum = (numbers) => numbers && Object.values(numbers).reduce((a, b) => a + b, 0);
   const order = [];
   kinds.forEach(({ layers }, k) => layers.forEach((i) => (order[i] = k)));
   return {
@@ -406,7 +423,51 @@ function numbersOf({ family, beside, kinds, scope, weights, kept, multiplyAdds }
     order: fold(order),
     weights: all && Object.entries(all).map(([part, n]) => [words.titles[part] ?? part, n, used && used[part]]),
     files: Object.fromEntries(["dropped", "buffers"].map((group) => [group, sum(weights({ groups: [group] }))])),
-    cached: Object.entries(now).map(([word, numbers]) => [word, numbers, numbers && [0, 1].map((k) => adds(word, k))]),
+    cached: cachedOf({ kinds, kept }, positions),
     multiply_adds: multiplyAdds(positions),
   };
+}
+
+// --- what each idea saves, as in savings.py ------------------------------------------------------------------------------
+
+function savingsOf({ kinds, scope, kept }, ideas, positions) {
+  const found = [{ what: "", chapter: "", of: [] }];
+  const has = [];
+  for (const idea of ideas) {
+    const of = new Map();
+    for (const kind of kinds) {
+      const { look } = scope(kind);
+      if (!truthy(evaluate(idea.if, look))) continue;
+      const words = filled(idea.of, look);
+      of.set(words, (of.get(words) ?? 0) + kind.layers.length);
+    }
+    if (of.size === 0) continue;
+    has.push(idea);
+    found.push({ what: idea.what, chapter: idea.chapter, of: [...of].map(([words, layers]) => [layers, words]) });
+  }
+  return found.map((row, n) => {
+    const numbers = Object.values(kept(positions, has.slice(n)));
+    return { ...row, kept: numbers.includes(null) ? null : [0, 1].map((k) => numbers.reduce((all, one) => all + one[k], 0)) };
+  });
+}
+
+// What is said of a file's cache: { context, weights, layers, cached, savings }, or { trouble }.
+export function cacheReport(file, tables, ideas, positions) {
+  try {
+    const seen = read(file, tables);
+    const all = seen.weights();
+    const found = {
+      context: seen.scope().look("context_length"),
+      weights: all && Object.values(all).reduce((a, b) => a + b, 0),
+      layers: seen.kinds.reduce((n, { layers }) => n + layers.length, 0),
+      cached: cachedOf(seen, positions),
+      savings: savingsOf(seen, ideas, positions),
+    };
+    const numbers = [found.weights, found.savings.map(({ kept }) => kept)].flat(Infinity);
+    if (numbers.some((n) => n > Number.MAX_SAFE_INTEGER)) throw new Unread("its numbers are larger than this page counts");
+    return found;
+  } catch (error) {
+    if (!(error instanceof Unread)) throw error;
+    return { trouble: error.message };
+  }
 }
