@@ -100,7 +100,8 @@ class _OnLast(NoPositions):
         saved: Saved | None = None,
     ) -> Float[np.ndarray, "*B H T K"]:
         still, last = np.split(x, [-self.encoding.d_head], axis=-1)
-        turned = self.encoding.rotate(last, position_ids, saved)
+        options = {} if saved is None else {"saved": saved}
+        turned = self.encoding.rotate(last, position_ids, **options)
         return np.concatenate([still, turned], axis=-1)
 
     def rotate_backward(

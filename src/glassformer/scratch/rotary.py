@@ -192,7 +192,9 @@ class RotaryPositions(NoPositions):
         checks.positive("interpolation", interpolation)
         checks.positive("attention_factor", attention_factor)
         checks.rotated_share("share", share, d_head)
-        self.n_rotated, self.proportional = round(share * d_head), proportional
+        self.n_rotated = round(share * d_head)
+        # With those that are rotated by an angle of 0
+        self._width = d_head if proportional else self.n_rotated
         self.d_head, self.base, self.layout = d_head, base, layout
         self.attention_factor = attention_factor
         self.stretching = {
@@ -236,11 +238,6 @@ class RotaryPositions(NoPositions):
         if turning is x:
             return rotated
         return np.concatenate([rotated, x[..., n:]], axis=-1)
-
-    @property
-    def _width(self) -> int:
-        """Returns how many features are rotated, also those by an angle of 0."""
-        return self.d_head if self.proportional else self.n_rotated
 
     def _angles(
         self,
