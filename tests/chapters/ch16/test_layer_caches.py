@@ -91,6 +91,7 @@ def test_by_keyboard_by_buttons_and_by_dragging(mount):
     w.press("Positions the indexer chooses", "ArrowLeft")
     assert w.saved() == {"position": 39, "window": 2, "compress": 8, "top_k": 3}
     check(w)
+    w.root.locator(".gf-caches-picture").last.scroll_into_view_if_needed()
     box = w.root.locator(".gf-caches-picture").last.bounding_box()
     w.page.mouse.move(box["x"] + box["width"] * 5.5 / 41, box["y"] + 5)
     assert w.get("position") == 39  # nothing moves before it is pressed

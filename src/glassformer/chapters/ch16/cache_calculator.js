@@ -97,7 +97,7 @@ function render({ model, el }) {
   const scale = h("div", { class: "gf-scale-of", "aria-hidden": "true" });
   const remarks = h("div");
   view.drawing.setAttribute("role", "group"); // role="img" must not contain links
-  view.drawing.append(rows, scale, remarks);
+  view.drawing.append(h("p", { class: "gf-hint" }, "The scale is logarithmic: from one grey line to the next, bytes grow tenfold."), rows, scale, remarks);
   view.drawing.before(view.line); // what the drawing explains
 
   function drawRows(name, { savings, layers, weights }, bits) {
@@ -128,7 +128,7 @@ function render({ model, el }) {
     const mark = (style, words) => h("span", { class: "gf-meaning" }, h("span", { class: `gf-swatch ${style}` }), words);
     const [adds, isAsIf] = [steps.some(({ bytes: now, before }) => now > before && before), savings.some(({ what }) => what.includes("instead"))];
     hold(remarks, ["remarks", size, adds, isAsIf, steps.length], () => [
-      legendOf(mark("gf-rest", "kept"), steps.length > 1 && mark("gf-saved", "saved"), adds && mark("gf-added", "added"), size && mark("gf-weights", `the weights, ${inBytes(size)}`), h("span", {}, "From one grey line to the next, bytes grow tenfold.")),
+      legendOf(mark("gf-rest", "kept"), steps.length > 1 && mark("gf-saved", "saved"), adds && mark("gf-added", "added"), size && mark("gf-weights", `the weights, ${inBytes(size)}`)),
       isAsIf && h("p", { class: "gf-hint" }, "A layer with a state is first counted as if it attended like the model’s other layers. The state itself stays in 32 bits."),
     ]);
     put(rows, { style: `--gf-decades: ${high - low}` });

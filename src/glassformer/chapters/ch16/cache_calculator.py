@@ -29,9 +29,9 @@ class CacheCalculator(ConfigFileView, module="cache_calculator"):
         TraitError: the text is too long, or a number is not one of these.
     """
 
-    _first = "DeepSeek-V4-Pro"
+    _first = "Gemma 3 27B"
 
-    positions = UpTo(lambda _: MOST_POSITIONS, first=1_000_000, least=1).tag(sync=True)
+    positions = UpTo(lambda _: MOST_POSITIONS, first=100_000, least=1).tag(sync=True)
     bits = Enum((32, 16, 8, 4), default_value=16).tag(sync=True)
     _ideas = Made(lambda _: anatomy.ideas()).tag(sync=True)
 

@@ -87,7 +87,7 @@ const NAMES = {
 
 const WHAT = {
   full: ({ H, K }) => `${2 * H * K} numbers for every position: a key and a value for each head.`,
-  borrowed: () => "Nothing of its own: it reads what the layer above keeps.",
+  borrowed: () => "Nothing of its own: it reads what an earlier layer has kept, here that of the row above.",
   window: ({ H, K }, { window }) => `The same ${2 * H * K} numbers, but only for the ${plural(window - 1, "position")} before this one.`,
   latent: ({ R, P }) => `${R + P} numbers for every position, from which all keys and values are made.`,
   indexer: ({ J }, { top_k }) =>
