@@ -150,69 +150,103 @@ def absorb_without_heads(q, W):
 
 
 @right("long.running_softmax")
-def read_key_by_key(q, k, v, piece):
-    """Never subtracts a maximum, but merges in logarithms; a piece is one key."""
-    lse, mixed = -math.inf, np.zeros(v.shape[1])
-    for key, value in zip(k, v, strict=True):
-        score = float(key @ q) / len(q) ** 0.5
-        both = np.logaddexp(lse, score)
-        mixed = mixed * math.exp(lse - both) + value * math.exp(score - both)
-        lse = both
+def read_key_by_key(q, pieces):
+    """Never subtracts a maximum, but merges in logarithms; each piece is one key."""
+    lse, mixed = -math.inf, 0.0
+    for k, v in pieces:
+        for key, value in zip(k, v, strict=True):
+            score = float(key @ q) / len(q) ** 0.5
+            both = np.logaddexp(lse, score)
+            mixed = mixed * math.exp(lse - both) + value * math.exp(score - both)
+            lse = both
     return mixed, lse
 
 
 @right("long.running_softmax")
-def read_from_the_first_score(q, k, v, piece):
-    """Starts from the first score instead of −∞, and adds up only where the maximum does not rise."""
-    largest = k[0] @ q / len(q) ** 0.5
-    sums = np.zeros(v.shape[1] + 1)
-    rows = np.hstack([v, np.ones((len(v), 1))])  # the last feature adds up the weights
-    while len(k):
-        scores = k[:piece] @ q / len(q) ** 0.5
+def read_from_the_first_score(q, pieces):
+    """Starts from the first score instead of −∞, and corrects only where the maximum rises."""
+    largest = sums = None
+    for k, v in pieces:
+        scores = k @ q / len(q) ** 0.5
+        rows = np.hstack([v, np.ones((len(v), 1))])  # the last feature adds up the weights
+        if largest is None:
+            largest, sums = scores[0], 0.0
         if scores.max() > largest:
             sums, largest = sums * np.exp(largest - scores.max()), scores.max()
-        sums = sums + np.exp(scores - largest) @ rows[:piece]
-        k, rows = k[piece:], rows[piece:]
+        sums = sums + np.exp(scores - largest) @ rows
     return sums[:-1] / sums[-1], largest + np.log(sums[-1])
 
 
 @wrong("long.running_softmax", "all pieces counted alike")
-def read_pieces_alike(q, k, v, piece):
+def read_pieces_alike(q, pieces):
     mixed, sums = [], []
-    for start in range(0, len(k), piece):
-        scores = k[start : start + piece] @ q / len(q) ** 0.5
-        powers = np.exp(scores)
-        mixed.append(powers @ v[start : start + piece] / powers.sum())
+    for k, v in pieces:
+        powers = np.exp(k @ q / len(q) ** 0.5)
+        mixed.append(powers @ v / powers.sum())
         sums.append(powers.sum())
     return sum(mixed) / len(mixed), np.log(sum(sums))
 
 
-@right("long.merge")
-def merge_by_loop(mixed_a, lse_a, mixed_b, lse_b):
-    mixed, lse = [], []
-    for a, x, b, y in zip(mixed_a.tolist(), lse_a.tolist(), mixed_b.tolist(), lse_b.tolist(), strict=True):
-        if max(x, y) == -math.inf:
-            mixed.append([0.0] * len(a))
-            lse.append(-math.inf)
-            continue
-        share = 1 / (1 + math.exp(y - x)) if x > y else 1 - 1 / (1 + math.exp(x - y))
-        mixed.append([share * one + (1 - share) * other for one, other in zip(a, b, strict=True)])
-        lse.append(max(x, y) + math.log1p(math.exp(-abs(x - y))))
-    return mixed, lse
+@wrong("long.running_softmax", "You kept pieces until later")
+def read_after_listing(q, pieces):
+    pieces = list(pieces)
+    largest = max((k @ q).max() for k, _ in pieces)
+    powers = np.concatenate([np.exp((k @ q - largest) / len(q) ** 0.5) for k, _ in pieces])
+    mixed = powers @ np.concatenate([v for _, v in pieces]) / powers.sum()
+    return mixed, largest / len(q) ** 0.5 + np.log(powers.sum())
+
+
+@wrong("long.running_softmax", "You kept pieces until later")
+def read_all_scores_first(q, pieces):
+    scores, values = zip(*((k @ q / len(q) ** 0.5, v) for k, v in pieces), strict=True)
+    scores = np.concatenate(scores)
+    powers = np.exp(scores - scores.max())
+    return powers @ np.concatenate(values) / powers.sum(), scores.max() + np.log(powers.sum())
+
+
+@wrong("long.running_softmax", "went through the pieces twice")
+def read_twice(q, pieces):
+    largest, total, mixed = -math.inf, 0.0, 0.0
+    for k, _ in pieces:
+        largest = max(largest, (k @ q).max() / len(q) ** 0.5)
+    for k, v in pieces:
+        powers = np.exp(k @ q / len(q) ** 0.5 - largest)
+        total, mixed = total + powers.sum(), mixed + powers @ v
+    return mixed / total, largest + math.log(total)
 
 
 @right("long.merge")
-def merge_by_torch(mixed_a, lse_a, mixed_b, lse_b):
-    lse = torch.stack([torch.as_tensor(lse_a), torch.as_tensor(lse_b)])
+def merge_one_after_another(mixed, lse):
+    found, total = np.zeros(mixed.shape[1:]).tolist(), [-math.inf] * lse.shape[1]
+    for part, logs in zip(mixed.tolist(), lse.tolist(), strict=True):
+        for t, (row, y) in enumerate(zip(part, logs, strict=True)):
+            x = total[t]
+            if y == -math.inf:
+                continue
+            share = 1 / (1 + math.exp(y - x)) if x > y else 1 - 1 / (1 + math.exp(x - y))
+            found[t] = [share * one + (1 - share) * other for one, other in zip(found[t], row, strict=True)]
+            total[t] = max(x, y) + math.log1p(math.exp(-abs(x - y)))
+    return found, total
+
+
+@right("long.merge")
+def merge_by_torch(mixed, lse):
+    lse = torch.as_tensor(lse)
     shares = torch.nan_to_num(lse.softmax(dim=0))[..., None]
-    return (shares * torch.as_tensor(np.stack([mixed_a, mixed_b]))).sum(dim=0), lse.logsumexp(dim=0)
+    return (shares * torch.as_tensor(mixed)).sum(dim=0), lse.logsumexp(dim=0)
 
 
 @wrong("long.merge", "Each query needs its own")
-def merge_by_the_largest(mixed_a, lse_a, mixed_b, lse_b):
-    a, b = np.exp(np.stack([lse_a, lse_b]) - np.max([lse_a, lse_b]))[..., None]
+def merge_by_the_largest(mixed, lse):
+    sums = np.exp(lse - lse.max())[..., None]
     with np.errstate(all="ignore"):
-        return (a * mixed_a + b * mixed_b) / (a + b), np.max([lse_a, lse_b]) + np.log((a + b)[:, 0])
+        return (sums * mixed).sum(0) / sums.sum(0), lse.max() + np.log(sums.sum(0)[:, 0])
+
+
+@wrong("long.merge", "left out the others")
+def merge_two(mixed, lse):
+    both = np.logaddexp(lse[0], lse[1])
+    return np.exp(lse[0] - both)[:, None] * mixed[0] + np.exp(lse[1] - both)[:, None] * mixed[1], both
 
 
 @right("long.compress")
@@ -296,7 +330,85 @@ slip(
 )  # fmt: skip
 slip("long.running_softmax", "yours is [24, 4, 20]", "total = total", "total = 0 * total")
 slip("long.running_softmax", "should return 2 things", "return mixed / total,", "return")
-slip("long.merge", "lse == −∞", "* mixed_b, lse", "* mixed_b, np.maximum(lse, -1000)")
+slip("long.merge", "lse == −∞", ".sum(axis=0), whole", ".sum(axis=0), np.maximum(whole, -1000)")
 slip("long.compress", "should be True or False", "last <= np", "last - np")
-slip("long.top_k", 'only with kind="stable"', "-scores", "-scores - 1e-9 * (np.arange(scores.shape[1]) > 16)")
+slip("long.top_k", "from 300 scores", "-scores", "-scores - 1e-9 * (np.arange(scores.shape[1]) > 16)")
 slip("long.indexer_gradient", "the sum of each row", "return (", "return 1e-3 * (len(scores) == 3) + (")
+
+
+# What a learner slipped past the checks, or was told wrongly
+
+
+@wrong("long.window_mask", "Compare instead")
+def window_to_add(n_queries, n_keys, window):
+    return np.where(window_by_triangles(n_queries, n_keys, window), 0, -np.inf)
+
+
+@wrong("long.window_mask", "see themselves")
+def window_before_the_query(n_queries, n_keys, window):
+    distance = np.arange(n_keys - n_queries, n_keys)[:, None] - np.arange(n_keys)
+    return (distance > 0) & (distance <= window)
+
+
+@wrong("long.ring", "kept the first of them")
+def ring_keeps_the_first_of_a_prompt(ring, n_seen, new):
+    ring, kept = ring_by_fancy_indices(ring, n_seen, new)
+    return ring, kept if n_seen else new[: len(ring)]
+
+
+@wrong("long.ring", "all the new positions")
+def ring_keeps_all_of_a_prompt(ring, n_seen, new):
+    ring, kept = ring_by_fancy_indices(ring, n_seen, new)
+    return ring, kept if n_seen else new
+
+
+@wrong("long.ring", "kept the first of them")
+def ring_reads_the_first_of_a_prompt(ring, n_seen, new):
+    return ring_by_fancy_indices(ring, n_seen, new if n_seen else new[: len(ring)])
+
+
+@wrong("long.ring", "Each position has its own slot")
+def ring_begins_a_prompt_at_slot_0(ring, n_seen, new):
+    if n_seen == 0 and len(new) > len(ring):
+        return new[-len(ring) :], new[-len(ring) :]
+    return ring_by_fancy_indices(ring, n_seen, new)
+
+
+@wrong("long.sink_gradient", "Subtract the largest of the scores and the sink")
+def sink_without_a_maximum(scores, sinks, grad_weights):
+    with np.errstate(all="ignore"):
+        powers, sink = np.exp(scores), np.exp(sinks)[:, None]
+        total = powers.sum(axis=-1) + sink
+        return -(sink * (powers * grad_weights).sum(axis=-1) / total**2).sum(axis=-1)
+
+
+@wrong("long.gate_gradient", "1 − s alone")
+def gate_without_its_value(grad, mixed, x, W):
+    gate = 1 / (1 + np.exp(-(x @ W)))
+    inner = grad * mixed * (1 - gate)
+    return grad * gate, inner @ W.T, x.T @ inner
+
+
+@wrong("long.indexer_gradient", "already the gradient of the scores")
+def gradient_through_another_softmax(weights, scores, seen):
+    hidden = np.where(seen, scores, -np.inf)
+    powers = np.exp(hidden - hidden.max(axis=-1, keepdims=True))
+    guess = powers / powers.sum(axis=-1, keepdims=True)
+    grad = guess - weights.mean(axis=0)
+    return guess * (grad - (guess * grad).sum(axis=-1)[:, None]) / len(scores)
+
+
+_SLIDING = 'min(length, config["sliding_window"] - 1)'
+for _says, *_edits in (
+    ("Only full layers have one.", _SLIDING, f'{_SLIDING} + (get("index_head_dim") or 0) * {_SLIDING}'),
+    ("and the cache keeps keys and values", "return 2 * numbers", "return 2 * numbers // 2"),
+    ("You counted the query heads", 'get("num_key_value_heads") or H', 'config["num_attention_heads"]'),
+    ("even if there is a sliding_window", 'kinds = get("layer_types")',
+     'kinds = get("layer_types") or get("sliding_window") and ["sliding_attention"] * n_layers'),
+):  # fmt: skip
+    slip("long.cache_bytes", _says, *_edits)
+for _low in ("-10", "-100", "-1e9"):
+    slip("long.top_k", "Give hidden keys −∞", "-np.inf", _low)
+slip("long.top_k", "nearly equal", "-scores, axis", "-(scores - 1e-3 * np.arange(scores.shape[1])), axis")
+for _low in ("-30.0", "-100.0", "-1000.0"):
+    slip("long.indexer_gradient", "Give hidden keys −∞", "-np.inf", _low)

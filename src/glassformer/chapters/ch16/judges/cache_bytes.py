@@ -29,7 +29,7 @@ room = exercise("long.cache_bytes", cache_bytes)
 
 _S, _F = "sliding_attention", "full_attention"
 _SMALL = {
-    "hidden_size": 12, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "hidden_size": 24, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2,
     "head_dim": 5,
 }  # fmt: skip
 _ABSENT = (
@@ -54,7 +54,7 @@ _DEEPSEEK_V3 = {
 _GEMMA_4_31B = {
     "hidden_size": 5376, "num_hidden_layers": 60, "num_attention_heads": 32, "num_key_value_heads": 16,
     "head_dim": 256, "num_global_key_value_heads": 4, "global_head_dim": 512, "sliding_window": 1024,
-    "layer_types": ([_S] * 5 + [_F]) * 10, "num_kv_shared_layers": 0,
+    "layer_types": ([_S] * 5 + [_F]) * 10, "num_kv_shared_layers": 0, "attention_k_eq_v": True,
 }  # fmt: skip
 _GEMMA_4_E2B = {
     "hidden_size": 1536, "num_hidden_layers": 35, "num_attention_heads": 8, "num_key_value_heads": 1,
@@ -65,42 +65,41 @@ _GEMMA_4_E2B = {
 # What is wanted: by hand, numbers × 2 bytes. Of published files, what `anatomy` reads from them
 room.case("four layers, two key/value heads of 5, seven positions: 4 · 20 · 7 numbers", _SMALL, 7, want=1120)
 room.also(_SMALL | dict.fromkeys(_ABSENT), 7, want=1120, what="the same file with null for all that it lacks")
-room.also({"hidden_size": 12, "num_hidden_layers": 4, "num_attention_heads": 4}, 7, want=1344)
+room.also({"hidden_size": 24, "num_hidden_layers": 4, "num_attention_heads": 6}, 7, want=2688)
+room.also(_SMALL | {"head_dim": None}, 7, want=896, what="the same file without head_dim")
 room.case(
     "three windows of 4: after nine positions, 3 + 3 + 3 + 9 of them, 20 numbers each", _WINDOWS, 9, want=720
 )
 room.also(_WINDOWS, 2, want=320)
+room.also(_SMALL | {"sliding_window": 4}, 9, want=1440, what="a file without layer_types")
 room.case(
     "latents: 11 + 3 numbers for each layer and position", _LATENT, 7, want=784,
     what="a file with latents of 11 numbers and 3 that are rotated",
 )  # fmt: skip
-room.case(
-    "an indexer: 9 numbers more", _LATENT | {"index_head_dim": 9}, 7, want=1288, what="latents and an indexer"
-)
+_INDEXER = {"index_head_dim": 9, "index_n_heads": 5}
+room.case("an indexer: 9 numbers more", _LATENT | _INDEXER, 7, want=1288, what="latents and an indexer")
+room.also(_WINDOWS | _INDEXER, 9, want=882, what="windows and an indexer")  # 3 · 3 · 20 + 9 · 29
+room.also(_WINDOWS | _LATENT | _INDEXER, 9, want=774, what="windows, latents and an indexer")
 room.case(
     "full layers with one head of 8: 3 · 3 · 20 + 9 · 16 numbers", _WIDER, 9, want=648,
     what="a file whose full layers have one key/value head of 8",
 )  # fmt: skip
 room.also(
-    _WIDER | {"num_global_key_value_heads": None},
-    9,
-    want=936,
+    _WIDER | {"num_global_key_value_heads": None}, 9, want=936,
     what="a file whose full layers have heads of 8",
-)
+)  # fmt: skip
 room.case(
     "the last two of six layers reuse what earlier ones keep: 3 + 3 + 9 + 3 positions", _SHARING, 9, want=720,
     what="a file whose last two layers keep nothing of their own",
 )  # fmt: skip
-room.also(
-    _SHARING | {"num_kv_shared_layers": 0}, 9, want=1200, what="six layers, of which none reuses anything"
-)
+_what = "six layers, of which none reuses anything"
+room.also(_SHARING | {"num_kv_shared_layers": 0}, 9, want=1200, what=_what)
+room.also(_SHARING | _INDEXER, 9, want=882, what="two layers that reuse, and an indexer")
 room.case("gpt-oss-120b", _GPT_OSS, 100_000, want=3_691_081_728, what="gpt-oss-120b's file at 100,000")
 room.case("DeepSeek-V3", _DEEPSEEK_V3, 100_000, want=7_027_200_000, what="DeepSeek-V3's file at 100,000")
 room.also(
-    _DEEPSEEK_V3 | {"index_head_dim": 128},
-    100_000,
-    want=8_588_800_000,
+    _DEEPSEEK_V3 | {"index_head_dim": 128}, 100_000, want=8_588_800_000,
     what="DeepSeek-V3.2's file at 100,000",
-)
+)  # fmt: skip
 room.case("Gemma 4 31B", _GEMMA_4_31B, 100_000, want=9_030_041_600, what="Gemma 4 31B's file at 100,000")
 room.case("Gemma 4 E2B", _GEMMA_4_E2B, 100_000, want=620_679_168, what="Gemma 4 E2B's file at 100,000")

@@ -3,6 +3,8 @@
 Axes: T positions, D d_model, HK what all heads have mixed.
 """
 
+import math
+
 import numpy as np
 
 from glassformer.chapters.ch09.judges.slopes import slopes_case
@@ -34,10 +36,11 @@ def _gated(mixed, x, W):
     return mixed / (1 + np.exp(-(x @ W)))
 
 
+_three = math.log(3)  # σ(log 3) = ¾, and the slope there is 3/16
 gate_back.case(
-    "a half-open gate, worked by hand",
-    np.array([[8.0]]), np.array([[3.0]]), np.array([[2.0, -1.0]]), np.array([[1.0], [2.0]]),
-    want=([[4.0]], [[6.0, 12.0]], [[12.0], [-6.0]]), what="a gate of ½",
+    "a gate of ¾, worked by hand",
+    np.array([[8.0]]), np.array([[3.0]]), np.array([[2 * _three, _three]]), np.array([[1.0], [-1.0]]),
+    want=([[6.0]], [[4.5, -4.5]], [[9 * _three], [4.5 * _three]]), what="a gate of ¾",
 )  # fmt: skip
 for _title, _T, _D, _HK in (
     ("one position", 1, 3, 5),

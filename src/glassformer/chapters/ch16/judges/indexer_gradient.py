@@ -45,9 +45,9 @@ def _slopes(weights, scores, seen):
 _three = math.log(3)
 _all = np.ones((1, 2), bool)
 learning.case(
-    "two keys that the indexer takes for equal",
-    np.array([[[0.75, 0.25]]]), np.zeros((1, 2)), _all, want=[[-0.25, 0.25]],
-    what="the gradient for attention of ¾ and ¼, and equal scores",
+    "two keys that attention takes for equal",
+    np.array([[[0.5, 0.5]]]), np.array([[_three, 0]]), _all, want=[[0.25, -0.25]],
+    what="the gradient for attention of ½ and ½, and a guess of ¾ and ¼",
 )  # fmt: skip
 learning.case(
     "the mean over heads",
@@ -68,6 +68,10 @@ learning.case(
 learning.also(
     np.array([[[0.75, 0, 0.25]]]), np.array([[900.0, 1000.0, 900.0]]), np.array([[True, False, True]]),
     want=[[-0.25, 0, 0.25]], what="the gradient for scores of 900 and a hidden one of 1000",
+)  # fmt: skip
+learning.also(
+    np.array([[[0.75, 0, 0.25]]]), np.array([[-20_000.0, 5.0, -20_000.0]]), np.array([[True, False, True]]),
+    want=[[-0.25, 0, 0.25]], what="the gradient for scores of −20,000 and a hidden one of 5",
 )  # fmt: skip
 
 

@@ -48,6 +48,10 @@ forgets.case(
     want=(_rows(12, 13, 14), _rows(12, 13, 14)), what="positions 7 to 14 in a ring of three",
 )  # fmt: skip
 forgets.also(
+    np.zeros((3, 2)), 0, _rows(*range(5)), want=(_rows(3, 4, 2), _rows(2, 3, 4)),
+    what="positions 0 to 4 in an empty ring of three",
+)  # fmt: skip
+forgets.also(
     _rows(0, 1, 0), 2, _rows(*range(2, 10)), want=(_rows(9, 7, 8), _rows(7, 8, 9)),
     what="positions 2 to 9 in a ring of three",
 )  # fmt: skip

@@ -42,12 +42,12 @@ def _by_slopes(scores, sinks, grad_weights):
 _LN2 = math.log(2)
 drain.case(
     "weights of ½ and ¼, and ¼ for the sink: −¼ · (½ · 4 + ¼ · 8)",
-    np.array([[[_LN2, 0.0]]]), np.array([0.0]), np.array([[[4.0, 8.0]]]), want=[-1.0],
+    np.array([[[2 * _LN2, _LN2]]]), np.array([_LN2]), np.array([[[4.0, 8.0]]]), want=[-1.0],
     what="the sink's gradient",
 )  # fmt: skip
 drain.case(
     "a second query with three equal shares adds −⅓ · (⅓ · 3 − ⅓ · 9)",
-    np.array([[[_LN2, 0.0], [0.0, 0.0]]]), np.array([0.0]), np.array([[[4.0, 8.0], [3.0, -9.0]]]),
+    np.array([[[2 * _LN2, _LN2], [_LN2, _LN2]]]), np.array([_LN2]), np.array([[[4.0, 8.0], [3.0, -9.0]]]),
     want=[-1 / 3], what="the gradient of the sink of two queries",
 )  # fmt: skip
 _three = numbers(3, 5, 4), numbers(3, seed=1), numbers(3, 5, 4, seed=2)
@@ -67,3 +67,9 @@ drain.case(
     np.array([[[1000 + _LN2, 1000.0]]]), np.array([1000.0]), np.array([[[4.0, 8.0]]]), want=[-1.0],
     what="the gradient of a sink of 1000",
 )  # fmt: skip
+
+
+@drain.mistake("sum of the others")
+def _(scores, sinks, grad_weights):
+    weights = softmax(scores)
+    return -(weights * (grad_weights - (weights * grad_weights).sum(axis=-1, keepdims=True))).sum(axis=(1, 2))

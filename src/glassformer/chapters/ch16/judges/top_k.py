@@ -40,6 +40,8 @@ for _title, _what, _scores, _visible, _k, _want in (
      [[0.1, 0.7, 0.2, 0.9], [5, 2, 4, 3]], None, 2, [[0, 1, 0, 1], [1, 0, 1, 0]]),
     ("only visible keys, even if all their scores are negative", "scores, the largest hidden, k = 2",
      [[7, -3, -2, 9], [7, -3, 9, -2]], [[0, 1, 1, 0], [1, 1, 1, 0]], 2, [[0, 1, 1, 0], [1, 0, 1, 0]]),
+    ("", "scores near −10¹², of which the largest is hidden, k = 2",
+     [[-2e12, 7, -1e12, -3e12]], [[1, 0, 1, 1]], 2, [[1, 0, 1, 0]]),
     ("a query that sees at most k keys gets them all, and no other", "scores under a causal mask, k = 2",
      np.arange(12).reshape(3, 4) - 5, np.tri(3, 4), 2, [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0]]),
     ("", "the scores of three keys, k = 8",
@@ -48,6 +50,7 @@ for _title, _what, _scores, _visible, _k, _want in (
      [[2, 5, 5, 1, 5]], None, 2, [[0, 1, 1, 0, 0]]),
     ("", "six zeros of which the first and the third are hidden, k = 3",
      [[0] * 6], [[0, 1, 0, 1, 1, 1]], 3, [[0, 1, 0, 1, 1, 0]]),
+    ("nearly equal scores are not equal", "[1, 1.000001, 0], k = 1", [[1, 1.000001, 0]], None, 1, [[0, 1, 0]]),
 ):  # fmt: skip
     _all = np.array(_scores, dtype=float)
     _seen = np.ones(_all.shape, bool) if _visible is None else np.array(_visible, dtype=bool)
@@ -56,5 +59,4 @@ _many = np.round(numbers(5, 300))
 chosen.case(
     "exactly k of 300 keys, many of them equal",
     _many, numbers(5, 300, seed=1) > -0.5, 100, want=_sorted, what="the choice from 300 scores, k = 100",
-    advice='`np.argsort` keeps the order of equal numbers only with kind="stable".',
 )  # fmt: skip

@@ -6,7 +6,7 @@ Axes: T positions asking, S positions answering.
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.exercises.expect import expect, expect_shape
+from glassformer.exercises.expect import Wrong, as_numbers, expect, expect_shape
 from glassformer.shapes import Bool
 
 
@@ -18,10 +18,18 @@ def window_mask(n_queries: int, n_keys: int, window: int) -> Bool[np.ndarray, "T
 
 near = exercise("long.window_mask", window_mask, axes="T S")
 
-near.case(
-    "a window of two: each position and the one before it", 4, 4, 2,
-    want=np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]], dtype=bool),
-)  # fmt: skip
+
+@near.check("a window of three: each position and the two before it")
+def _(window_mask):
+    call = "window_mask(4, 4, 3)"
+    got = as_numbers(window_mask(4, 4, 3), call)
+    if got.dtype.kind in "if" and (got < 0).any():
+        said = f"{call} should be True or False; yours contains {got.min():g}"
+        raise Wrong(f"{said}. Compare instead: True where the query sees the key.")
+    want = [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1]]
+    expect(got, np.array(want, dtype=bool), call, axes="T S")
+
+
 near.case("a window of one: each position sees only itself", 3, 3, 1, want=np.eye(3, dtype=bool))
 near.case(
     "a window longer than the text hides only what follows", 3, 3, 5,
@@ -41,3 +49,11 @@ def _(window_mask):
         got = window_mask(n_queries, 30, 7)
         expect_shape(got, (n_queries, 30), call, axes="T S")
         expect(np.asarray(got).sum(axis=1), wanted, f"the number of True in each row of {call}", axes="T")
+
+
+@near.mistake("negative start")
+def _(n_queries, n_keys, window):
+    mask = np.zeros((n_queries, n_keys), dtype=bool)
+    for i, t in enumerate(range(n_keys - n_queries, n_keys)):
+        mask[i, t - window + 1 : t + 1] = True
+    return mask
