@@ -40,6 +40,13 @@ NOT_MEASURED = [
     ("leak", {"n_layers": 1, "positions": "rotary"}, "positions='rotary'"),
     ("longer", {"decay": "step"}, "decay='step' is not one of"),
     ("longer", {"optimizer": "SGD"}, "optimizer='SGD' is not one of"),
+    ("long_texts", {"part": "full"}, "part='full' is not one of 'contestants', 'seconds'"),
+    (
+        "long_texts",
+        {"part": "contestants", "contestant": "window"},
+        "contestant='window' is not one of 'full'",
+    ),
+    ("long_texts", {"part": "contestants", "contestant": "full", "more_steps": 1}, "contestant='full'"),
     ("norm_gradients", {"placement": "pre", "init": "glorot"}, "init='glorot' is not one of 'ours', 'gpt2'"),
     ("own_text", {"characters": 0}, "characters=0"),
     ("own_text", {"characters": 10**7}, r"characters=10000000, but the corpus has \d+ to learn from"),

@@ -42,6 +42,7 @@ NAMES = (
     "clinic",
     "families",
     "own_text",
+    "long_texts",
 )
 """All experiments, in the order of the chapters that show them."""
 
