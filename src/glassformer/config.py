@@ -38,7 +38,7 @@ POSITIONS = ("learned", "none", "sinusoidal", "rope", "alibi", "t5")
 ROPE_SCALINGS = ("linear", "llama3", "yarn")
 ROPE_BASE = 10_000.0  # also the base of the sinusoids
 NORMS = ("layernorm", "layernorm_sigma", "rmsnorm")
-FEEDFORWARDS = ("gelu_tanh", "gelu", "relu", "relu2", *GATED)
+FEEDFORWARDS = ("gelu_tanh", "gelu", "relu", "relu2", *GATED, "none")
 ATTENTION_BIASES = ("all", "qkv", "none")
 HEADS = ("tied", "untied", "none")
 
@@ -148,7 +148,7 @@ class ModelConfig:
         qk_norm: True: an RMSNorm over each head's queries, and one over its keys; "width": over those of all heads
             at once.
         feedforward: The nonlinearity: "relu", "relu2" (squared), "gelu", "gelu_tanh" (GPT-2's approximation), or
-            with a gate "swiglu", "geglu" and "geglu_tanh".
+            with a gate "swiglu", "geglu" and "geglu_tanh". "none": layers have no such network, as in Mamba-2.
         feedforward_bias: Whether the feed-forward network has biases.
         embedding_scale: A factor on the token vectors; in the 2017 paper √`d_model`.
         embedding_norm: A norm right after the embeddings, as in BERT and BLOOM.
@@ -255,6 +255,9 @@ class ModelConfig:
             if f.type is bool:
                 checks.flag(f.name, getattr(self, f.name))
         checks.qk_norm(self.qk_norm)
+        for name in ("feedforward_bias", "head_transform"):
+            if self.feedforward == "none" and getattr(self, name):
+                raise ValueError(f"{name}=True needs an activation, but feedforward='none'")
 
     def _check_and_derive_sizes(self) -> None:
         for name in ("vocab_size", "context_length", "d_model", "n_layers", "n_heads"):
@@ -394,6 +397,8 @@ class ModelConfig:
             raise ValueError(f"kinds[{name!r}] has {inner[0]}, which a model of two stacks cannot have")
         if parts.get("form") is not None and self.positions in ("alibi", "t5"):
             raise ValueError(f"kinds[{name!r}] has form, which cannot have positions={self.positions!r}")
+        if self.family != "decoder" and hasattr(parts.get("form"), "taps"):
+            raise ValueError(f"kinds[{name!r}] has a state, which only looks back: it needs family='decoder'")
         if {self.positions, own.get("positions", self.positions)} - {"rope", "none"} and "positions" in own:
             raise ValueError(
                 f"kinds[{name!r}]: positions={own['positions']!r} cannot differ from layer to layer, except between "
@@ -525,7 +530,7 @@ class ModelConfig:
         if two_stacks:
             parts += of_layers("cross-attention", "attention", crossing, D, sizes)
         parts += of_layers("feed-forward", "feedforward", layers, D, sizes)
-        n_norms = sum(2 * layer.residual.n_norms * n for layer, n in layers.values())
+        n_norms = sum(layer.n_sublayers * layer.residual.n_norms * n for layer, n in layers.values())
         n_norms += sum(layer.residual.n_norms * n for layer, n in crossing.values())
         parts.append(part("norms", n_norms, norm))
         if self.norm_placement == "pre":
@@ -539,10 +544,9 @@ class ModelConfig:
         for kind, (layer, _) in one_stack.items():
             attention, feedforward = layer.attention.parameters(D), layer.feedforward.parameters(D)
             norms = Counter({letters: n * layer.residual.n_norms for letters, n in norm.items()})
+            within = norms if layer.n_sublayers == 1 else norms + norms
             which = "" if self.kinds is None else f"{kind} "
-            found = {
-                f"{which}{'encoder' if two_stacks else self.family}": attention + feedforward + norms + norms
-            }
+            found = {f"{which}{'encoder' if two_stacks else self.family}": attention + feedforward + within}
             if two_stacks:
                 found[f"{which}decoder"] = found[f"{which}encoder"] + attention + norms
             blocks |= found

@@ -24,6 +24,8 @@ __all__ = [
     "KeyValueSharing",
     "LatentAttention",
     "Layer",
+    "LinearAttention",
+    "Mamba2",
     "Norm",
     "Order",
     "OutputGate",
@@ -44,6 +46,8 @@ GATES = ("sigmoid", "softplus")
 GATE_SHAPES = ("element", "head")
 VALUES = ("own", "keys")
 ROPE_LAYOUTS = ("half", "interleaved")
+DECAYS = ("none", "head", "channel")
+STATE_GATES = ("silu", "sigmoid")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,6 +288,112 @@ class CompressedAttention:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _State:
+    """What layers have in common that keep a state of K × U numbers for each head. Derived in chapter 17."""
+
+    n_heads: int
+    n_key_heads: int
+    d_key: int
+    d_value: int
+    taps: int = 4
+
+    d_rotated = 0  # the order of the rows is all it knows of positions
+
+    def check(self, attention: "Attention") -> None:
+        """Checks that it suits the model."""
+        if attention.window is not None:
+            raise ValueError(f"sliding_window={attention.window} means nothing for a layer with a state")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Returns the sizes of its formula by their letters."""
+        return {"H": self.n_heads, "G": self.n_key_heads, "K": self.d_key, "U": self.d_value}
+
+    def arguments(self, attention: "Attention", norm_eps: float) -> dict[str, Any]:
+        """Returns what it is built with."""
+        return vars(self)
+
+    @property
+    def _projections(self) -> Counter[str]:
+        """W_q and W_k (D, G·K), W_v and W_o of H·U, and the convolutions after the first three."""
+        return Counter(DGK=2, DHU=2, GK=2 * self.taps, HU=self.taps)
+
+    def seeing(self, attention: "Attention", n_read: int, n_past: int) -> int:
+        """A state is written and read; the delta rule first asks it what it returns for the key."""
+        n_uses = 3 if getattr(self, "delta", False) else 2
+        return n_uses * self.n_heads * self.d_key * self.d_value
+
+    def cached(self, attention: "Attention", n_positions: int) -> int:
+        """The state of each head and the last inputs of the convolutions, for any number of positions."""
+        convolved = 2 * self.n_key_heads * self.d_key + self.n_heads * self.d_value
+        return self.n_heads * self.d_key * self.d_value + (self.taps - 1) * convolved
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearAttention(_State):
+    """A state that keys write into and queries read from, in place of a cache. Derived in chapter 17.
+
+    `delta` first takes back what the state returns for a key. It decays by one number for each "head" or each "channel"
+    of a key, or not at all. `rank` is R, if the maps to the gate and to a decay "channel" have two matrices.
+    """
+
+    delta: bool = True
+    decay: str = "head"
+    max_strength: float = 1.0
+    gate: str = "silu"
+    rank: int | None = None
+    output_eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        sizes = {"d_key": self.d_key, "d_value": self.d_value, "rank": self.rank}
+        checks.layer_with_a_state(self.n_heads, self.n_key_heads, self.taps, self.max_strength, **sizes)
+        checks.flag("delta", self.delta)
+        checks.one_of("decay", self.decay, DECAYS)
+        checks.one_of("gate", self.gate, STATE_GATES)
+        checks.positive("output_eps", self.output_eps)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Returns the sizes of its formula by their letters."""
+        return super().sizes | ({} if self.rank is None else {"R": self.rank})
+
+    def parameters(self) -> Counter[str]:
+        """Queries, keys, values and output; the gate and its norm; what says how much is written, and what decays."""
+        low = self.rank is not None
+        formula = self._projections + (Counter(DR=1, RHU=1) if low else Counter(DHU=1)) + Counter(U=1)
+        if self.delta:
+            formula += Counter(DH=1)
+        if self.decay == "head":
+            formula += Counter(DH=1, H=2)
+        if self.decay == "channel":
+            formula += (Counter(DR=1, RHK=1) if low else Counter(DHK=1)) + Counter(H=1, HK=1)
+        return formula
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mamba2(_State):
+    """The state-space layer of Mamba-2: `n_key_heads` is its groups, `d_key` its state. Derived in chapter 17."""
+
+    convolution_bias: bool = True
+    output_eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        sizes = {"d_key": self.d_key, "d_value": self.d_value}
+        checks.layer_with_a_state(self.n_heads, self.n_key_heads, self.taps, 1, **sizes)
+        checks.flag("convolution_bias", self.convolution_bias)
+        checks.positive("output_eps", self.output_eps)
+
+    def parameters(self) -> Counter[str]:
+        """As linear attention, with the map to the steps, three numbers for each head, and a gain."""
+        formula = self._projections + Counter(DHU=1, DH=1, H=3, HU=1)
+        return formula + Counter(GK=2, HU=1) if self.convolution_bias else formula
+
+
+FORMS = (LatentAttention, CompressedAttention, LinearAttention, Mamba2)
+"""What can take the place of softmax attention with W_k and W_v."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Attention:
     """Softmax attention with H query heads and G heads of keys and values. Derived in chapter 03."""
 
@@ -298,7 +408,7 @@ class Attention:
     gate: OutputGate | None = None
     sinks: Sinks | None = None
     sharing: KeyValueSharing | None = None
-    form: LatentAttention | CompressedAttention | None = None
+    form: LatentAttention | CompressedAttention | LinearAttention | Mamba2 | None = None
 
     def __post_init__(self) -> None:
         if self.form is None:
@@ -322,8 +432,8 @@ class Attention:
         """Returns the sizes of its formula by their letters."""
         found = {"H": self.n_heads, "G": self.n_kv_heads, "K": self.d_head}
         if self.form is not None:
-            found |= self.form.sizes
             found["N"] = self.d_head - self.form.d_rotated
+            found |= self.form.sizes
         return found
 
     def arguments(self, norm_eps: float) -> dict[str, Any]:
@@ -332,6 +442,11 @@ class Attention:
             return self.form.arguments(self, norm_eps)
         names = ("n_kv_heads", "bias", "qk_norm", "scale")
         return {name: getattr(self, name) for name in names} | {"norm_eps": norm_eps}
+
+    @property
+    def has_state(self) -> bool:
+        """Returns whether it keeps a state, and no position of its own."""
+        return isinstance(self.form, _State)
 
     @property
     def shares(self) -> bool:
@@ -393,7 +508,10 @@ class Attention:
 
 @dataclass(frozen=True, kw_only=True)
 class FeedForward:
-    """Two linear maps with an activation between them, or three with a gate. Derived in chapter 06."""
+    """Two linear maps with an activation between them, or three with a gate. Derived in chapter 06.
+
+    With the activation "none", a layer has no such network: attention is its only sublayer.
+    """
 
     d_ff: int
     activation: str
@@ -406,12 +524,16 @@ class FeedForward:
 
     def parameters(self, d_model: int) -> Counter[str]:
         """W_up and, if there is one, W_gate (D, F), W_down (F, D), and their biases."""
+        if self.activation == "none":
+            return Counter()
         n_into = 2 if self.activation in GATED else 1
         formula = Counter(DF=n_into + 1)
         return formula + Counter(F=n_into, D=1) if self.bias else formula
 
     def multiply_adds(self, d_model: int, n_read: int) -> int:
         """Its two matrices, or three."""
+        if self.activation == "none":
+            return 0
         return n_read * d_model * self.d_ff * (3 if self.activation in GATED else 2)
 
 
@@ -484,11 +606,17 @@ class Layer:
         if self.scores is not None and self.attention.sinks is not None:
             raise ValueError("sinks beside changed scores are not built: no published model has both")
 
+    @property
+    def n_sublayers(self) -> int:
+        """Returns how many sublayers it has, besides cross-attention."""
+        return 1 if self.feedforward.activation == "none" else 2
+
     def with_parts(self, parts: Mapping[str, Any]) -> "Layer":
         """Returns this layer with other parts at some of the `PLACES`."""
         inner = {place: part for place, part in parts.items() if place in OF_ATTENTION}
         if (form := inner.get("form")) is not None and self.attention.rotation is not None:
-            inner["rotation"] = replace(self.attention.rotation, d_head=form.d_rotated)
+            rotates = replace(self.attention.rotation, d_head=form.d_rotated or self.attention.d_head)
+            inner["rotation"] = rotates if form.d_rotated else None
         outer = {place: part for place, part in parts.items() if place not in OF_ATTENTION}
         return replace(self, attention=replace(self.attention, **inner), **outer)
 
@@ -497,7 +625,7 @@ OF_ATTENTION: dict[str, tuple[type, ...]] = {
     "gate": (OutputGate,),
     "sinks": (Sinks,),
     "sharing": (KeyValueSharing,),
-    "form": (LatentAttention, CompressedAttention),
+    "form": FORMS,
 }
 """The places of `Attention` that a kind can fill, and the parts that can stand there."""
 

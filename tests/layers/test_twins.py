@@ -34,6 +34,11 @@ FILES = [
     "indexer",
     "attentions",
     "compressed",
+    "recurrence",
+    "short_convolution",
+    "state_cache",
+    "linear_attention",
+    "mamba2",
     "feedforward",
     "block",
     "head",
@@ -53,6 +58,7 @@ SCRATCH_NAMES = {
     "orthogonalized",
     "clip_gradients",
     "add_at",
+    "of_each_head",
     "in_numpy",
 }
 ELSEWHERE = {"normal", "plus"}  # scratch has them in layer.py, nn in linear.py

@@ -64,3 +64,10 @@ from glassformer._checks.numbers import (
     whole,
 )
 from glassformer._checks.ram import SLACK, fits
+from glassformer._checks.recurrence import (
+    going_back_to_a_mark,
+    layer_with_a_state,
+    markable,
+    padding_alone,
+    recurrence,
+)

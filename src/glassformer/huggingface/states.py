@@ -8,7 +8,7 @@ import numpy as np
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.huggingface.configs import layout_of
-from glassformer.huggingface.families.format import Shape
+from glassformer.huggingface.families.format import Place, Shape
 from glassformer.huggingface.weights import check_sizes, place_of, translated
 
 
@@ -49,16 +49,24 @@ def state_to_hf(
     checks.state_dict(_our_shapes(config), {name: tuple(values.shape) for name, values in state.items()})
     layout = layout_of(config, model_type)
     found: dict[str, dict[int, Any]] = {}
-    transposed, chunks = {}, {}
+    places: dict[str, Place] = {}
     for name, values in state.items():
         place = place_of(layout, name)
         theirs = place.name.removeprefix(layout.prefix) if config.head == "none" else place.name
         found.setdefault(theirs, {})[place.part] = place.give(values)
-        transposed[theirs], chunks[theirs] = place.transposed, place.chunk
+        places[theirs] = place
     joined = {
-        name: _joined([parts[part] for part in sorted(parts)], chunks[name]) for name, parts in found.items()
+        name: _joined([parts[part] for part in sorted(parts)], places[name].chunk)
+        for name, parts in found.items()
     }
-    return {name: values.T if transposed[name] else values for name, values in joined.items()}
+    return {name: _stored(values, places[name]) for name, values in joined.items()}
+
+
+def _stored(values: Any, place: Place) -> Any:
+    """Returns a weight with its axes as they store them."""
+    if place.convolution:
+        return values.T[:, None]
+    return values.T if place.transposed else values
 
 
 def _joined(parts: list[Any], chunk: int) -> Any:

@@ -67,10 +67,13 @@ def _shares(layout: Layout, place: Place | str) -> bool:
 
 
 def place_of(layout: Layout, ours: str) -> Place:
-    """Returns the place of our weight in their files: "….blocks.7.….weight" is in the row "….blocks.#.…"."""
-    path, leaf = ours.rsplit(".", 1)
-    number = re.search(r"\.blocks\.(\d+)\.", path)
-    row = path if number is None else path.replace(number[0], ".blocks.#.", 1)
+    """Returns the place of our weight in their files: "….blocks.7.….weight" is in the row "….blocks.#.…".
+
+    A row can also have the whole name of a weight, if theirs ends otherwise: "….attention.log_rate" is "….A_log".
+    """
+    number = re.search(r"\.blocks\.(\d+)\.", ours)
+    whole = ours if number is None else ours.replace(number[0], ".blocks.#.", 1)
+    row, leaf = (whole, "") if whole in layout.names else whole.rsplit(".", 1)
     if row not in layout.names:
         raise ValueError(f"{ours} has no counterpart in Hugging Face's layout of this family")
     place = layout.names[row]
@@ -78,7 +81,13 @@ def place_of(layout: Layout, ours: str) -> Place:
         place = Place(place)
     name = place.name if number is None else place.name.replace("#", number[1])
     # Only matrices are transposed; a bias has a single axis.
-    return replace(place, name=f"{name}.{leaf}", transposed=place.transposed and leaf == "weight")
+    is_matrix = leaf == "weight"
+    return replace(
+        place,
+        name=f"{name}.{leaf}" if leaf else name,
+        transposed=place.transposed and is_matrix,
+        convolution=place.convolution and is_matrix,
+    )
 
 
 def translated(
@@ -89,10 +98,13 @@ def translated(
     expected, columns = {}, {}
     for ours in sorted(places, key=lambda ours: places[ours].part):
         place, shape = places[ours], wanted[ours]
-        begin = expected[place.name][0 if place.transposed else -1] if place.part else 0
+        along = 0 if place.transposed or place.convolution else -1
+        begin = expected[place.name][along] if place.part else 0
         columns[ours] = slice(begin, begin + shape[-1])
         whole = (*shape[:-1], begin + shape[-1])
         expected[place.name] = whole[::-1] if place.transposed else whole
+        if place.convolution:
+            expected[place.name] = (whole[1], 1, whole[0])
         if place.grouped:
             expected[place.name] = (shape[0] * shape[2], shape[1])
     copies = {name: source for name, source in layout.copies.items() if name not in expected}

@@ -45,7 +45,9 @@ from glassformer.nn.indexer import Indexer
 from glassformer.nn.key_value_sharing import KeyValueSharing
 from glassformer.nn.latent import LatentAttention
 from glassformer.nn.linear import Linear
+from glassformer.nn.linear_attention import LinearAttention
 from glassformer.nn.loss import cross_entropy
+from glassformer.nn.mamba2 import Mamba2
 from glassformer.nn.model import Stack, Transformer
 from glassformer.nn.multi_head import MultiHeadAttention
 from glassformer.nn.norm import LayerNorm, NoNorm, RMSNorm, SigmaNorm
@@ -63,6 +65,7 @@ from glassformer.nn.positions import (
     frequencies,
     sinusoidal,
 )
+from glassformer.nn.recurrence import recurrent_chunks, recurrent_steps
 from glassformer.nn.relative import (
     AlibiPositions,
     T5Positions,
@@ -76,8 +79,10 @@ from glassformer.nn.rotary import (
     rotation_angles,
     stretch,
 )
+from glassformer.nn.short_convolution import ShortConvolution
 from glassformer.nn.sinks import softmax_with_sinks
 from glassformer.nn.soft_cap import SoftCap
+from glassformer.nn.state_cache import StateCache
 
 # Readers' own files may import these from where they were before
 vars(attention).update(MultiHeadAttention=MultiHeadAttention)
@@ -111,6 +116,8 @@ __all__ = [
     "LayerNorm",
     "LearnedPositions",
     "Linear",
+    "LinearAttention",
+    "Mamba2",
     "ModelCache",
     "MultiHeadAttention",
     "NoNorm",
@@ -121,10 +128,12 @@ __all__ = [
     "PositionScale",
     "RMSNorm",
     "RotaryPositions",
+    "ShortConvolution",
     "SigmaNorm",
     "SinusoidalPositions",
     "SoftCap",
     "Stack",
+    "StateCache",
     "T5Positions",
     "TokenEmbedding",
     "Transformer",
@@ -139,6 +148,8 @@ __all__ = [
     "gelu_tanh",
     "merge",
     "merge_heads",
+    "recurrent_chunks",
+    "recurrent_steps",
     "relative_positions",
     "relu",
     "relu2",

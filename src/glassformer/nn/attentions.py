@@ -8,6 +8,8 @@ from glassformer.nn.encodings import rotation_of
 from glassformer.nn.indexer import Indexer
 from glassformer.nn.key_value_sharing import KeyValueSharing
 from glassformer.nn.latent import LatentAttention
+from glassformer.nn.linear_attention import LinearAttention
+from glassformer.nn.mamba2 import Mamba2
 from glassformer.nn.multi_head import MultiHeadAttention
 from glassformer.nn.output_gate import OutputGate
 from glassformer.nn.output_norm import with_output
@@ -16,6 +18,8 @@ from glassformer.nn.scores import score_layer_of
 FORMS = {
     "LatentAttention": LatentAttention,
     "CompressedAttention": CompressedAttention,
+    "LinearAttention": LinearAttention,
+    "Mamba2": Mamba2,
 }
 
 
@@ -27,13 +31,17 @@ def attention_of(
     crossing: bool = False,
     generator: torch.Generator | None,
     dtype: torch.dtype = torch.float32,
-) -> MultiHeadAttention:
+) -> MultiHeadAttention | LinearAttention:
     """Returns the attention of layer `index` to its own text or, if `crossing`, to an encoder's output."""
     layer = config.layer(index)
     parts = layer.attention
     init_kwargs = {"generator": generator, "dtype": dtype}
     kind = FORMS.get(type(parts.form).__name__, MultiHeadAttention)
     own = parts.arguments(layer.norm.eps)
+    if parts.has_state:
+        return with_output(kind, config, layer, dtype)(
+            config.d_model, dropout=config.dropout, **own, **init_kwargs
+        )
     if (chooser := own.get("indexer")) is not None:
         turns = rotation_of(chooser.pop("rotation"))
         sizes = own["d_query_latent"] or config.d_model, config.d_model

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from glassformer.config import ModelConfig
 from glassformer.nn.attentions import attention_of
 from glassformer.nn.cache import KeyValueCache
-from glassformer.nn.feedforward import FeedForward
+from glassformer.nn.feedforward import FeedForward, NoFeedForward
 from glassformer.nn.multi_head import Shared
 from glassformer.nn.norm import LayerNorm, NoNorm, RMSNorm, norm_of
 from glassformer.nn.output_norm import with_output
@@ -50,6 +50,10 @@ class Block(nn.Module):
             self.cross_attention = attention_of(
                 config, index, crossing=True, **init_kwargs
             )
+        self.norm_feedforward: Any = NoNorm()
+        self.feedforward: Any = NoFeedForward()
+        if network.activation == "none":
+            return
         self.norm_feedforward = norm()
         self.feedforward = with_output(FeedForward, config, layer, dtype)(
             config.d_model,

@@ -59,6 +59,9 @@ class KeyValueCache:
         self.length = self.filled = new.stop
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
+    def mark(self) -> None:
+        """Does nothing, because what was read stays readable; a state makes a copy."""
+
     def check_rewind(self, length: int) -> None:
         """Checks that it can go back to where it had `length` positions."""
         checks.going_back(length, self.length)
@@ -150,6 +153,11 @@ class ModelCache:
             block.reset()
         self.memory: list[KeyValueCache | None] = [None] * len(self.blocks)
         self.position_ids = None  # (S,) or (B, S)
+
+    def mark(self) -> None:
+        """As `scratch.ModelCache.mark`."""
+        for block in self.blocks:
+            block.mark()
 
     def rewind(self, length: int) -> None:
         """As `scratch.ModelCache.rewind`."""

@@ -101,3 +101,11 @@ class FeedForward(nn.Module):
         y = self.dropout(self.W_down(neurons))
         see(write=y)
         return y
+
+
+class NoFeedForward(nn.Module):
+    """As `scratch.NoFeedForward`, in PyTorch."""
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
+        """Maps x to zeros of its shape."""
+        return torch.zeros_like(x)

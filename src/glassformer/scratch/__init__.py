@@ -49,7 +49,9 @@ from glassformer.scratch.key_value_sharing import KeyValueSharing
 from glassformer.scratch.latent import LatentAttention
 from glassformer.scratch.layer import Layer
 from glassformer.scratch.linear import Linear
+from glassformer.scratch.linear_attention import LinearAttention
 from glassformer.scratch.loss import cross_entropy, cross_entropy_backward
+from glassformer.scratch.mamba2 import Mamba2
 from glassformer.scratch.model import Stack, Transformer
 from glassformer.scratch.multi_head import MultiHeadAttention
 from glassformer.scratch.norm import LayerNorm, NoNorm, RMSNorm, SigmaNorm
@@ -74,6 +76,11 @@ from glassformer.scratch.positions import (
     frequencies,
     sinusoidal,
 )
+from glassformer.scratch.recurrence import (
+    recurrent_chunks,
+    recurrent_chunks_backward,
+    recurrent_steps,
+)
 from glassformer.scratch.relative import (
     AlibiPositions,
     T5Positions,
@@ -87,8 +94,10 @@ from glassformer.scratch.rotary import (
     rotation_angles,
     stretch,
 )
+from glassformer.scratch.short_convolution import ShortConvolution
 from glassformer.scratch.sinks import softmax_with_sinks
 from glassformer.scratch.soft_cap import SoftCap
+from glassformer.scratch.state_cache import StateCache
 from glassformer.scratch.twin import in_numpy
 
 # Readers' own files may import these from where they were before
@@ -126,6 +135,8 @@ __all__ = [
     "LayerNorm",
     "LearnedPositions",
     "Linear",
+    "LinearAttention",
+    "Mamba2",
     "ModelCache",
     "MultiHeadAttention",
     "Muon",
@@ -137,10 +148,12 @@ __all__ = [
     "PositionScale",
     "RMSNorm",
     "RotaryPositions",
+    "ShortConvolution",
     "SigmaNorm",
     "SinusoidalPositions",
     "SoftCap",
     "Stack",
+    "StateCache",
     "T5Positions",
     "TokenEmbedding",
     "Transformer",
@@ -160,6 +173,9 @@ __all__ = [
     "merge",
     "merge_heads",
     "orthogonalized",
+    "recurrent_chunks",
+    "recurrent_chunks_backward",
+    "recurrent_steps",
     "relative_positions",
     "relu",
     "relu2",

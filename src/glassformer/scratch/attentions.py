@@ -9,6 +9,8 @@ from glassformer.scratch.encodings import rotation_of
 from glassformer.scratch.indexer import Indexer
 from glassformer.scratch.key_value_sharing import KeyValueSharing
 from glassformer.scratch.latent import LatentAttention
+from glassformer.scratch.linear_attention import LinearAttention
+from glassformer.scratch.mamba2 import Mamba2
 from glassformer.scratch.multi_head import MultiHeadAttention
 from glassformer.scratch.output_gate import OutputGate
 from glassformer.scratch.output_norm import with_output
@@ -17,6 +19,8 @@ from glassformer.scratch.scores import score_layer_of
 FORMS = {
     "LatentAttention": LatentAttention,
     "CompressedAttention": CompressedAttention,
+    "LinearAttention": LinearAttention,
+    "Mamba2": Mamba2,
 }
 
 
@@ -28,13 +32,17 @@ def attention_of(
     crossing: bool = False,
     generator: np.random.Generator | None,
     dtype: DTypeLike = np.float32,
-) -> MultiHeadAttention:
+) -> MultiHeadAttention | LinearAttention:
     """Returns the attention of layer `index` to its own text or, if `crossing`, to an encoder's output."""
     layer = config.layer(index)
     parts = layer.attention
     init_kwargs = {"generator": generator, "dtype": dtype}
     kind = FORMS.get(type(parts.form).__name__, MultiHeadAttention)
     own = parts.arguments(layer.norm.eps)
+    if parts.has_state:
+        return with_output(kind, config, layer, dtype)(
+            config.d_model, dropout=config.dropout, **own, **init_kwargs
+        )
     if (chooser := own.get("indexer")) is not None:
         turns = rotation_of(chooser.pop("rotation"))
         sizes = own["d_query_latent"] or config.d_model, config.d_model

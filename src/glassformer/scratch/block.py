@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from glassformer.config import ModelConfig
 from glassformer.scratch.attentions import attention_of
 from glassformer.scratch.cache import KeyValueCache
-from glassformer.scratch.feedforward import FeedForward
+from glassformer.scratch.feedforward import FeedForward, NoFeedForward
 from glassformer.scratch.layer import Layer, Saved
 from glassformer.scratch.multi_head import Shared
 from glassformer.scratch.norm import LayerNorm, NoNorm, RMSNorm, norm_of
@@ -26,7 +26,8 @@ class Block(Layer):
     Each sublayer reads the stream and adds to it. Pre-norm computes x +
     sublayer(norm(x)), so the stream itself is never normalized. Post-norm, as in
     2017, computes norm(x + sublayer(x)). `index` says which layer of the model it
-    is; all are alike, unless the configuration has several kinds.
+    is; all are alike, unless the configuration has several kinds. With feedforward
+    "none", there is one sublayer, as in Mamba-2.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1;
     pre-norm: Radford et al. 2019, "Language Models are Unsupervised Multitask
@@ -63,6 +64,10 @@ class Block(Layer):
             self.cross_attention = attention_of(
                 config, index, crossing=True, **init_kwargs
             )
+        self.norm_feedforward: Any = NoNorm()
+        self.feedforward: Any = NoFeedForward()
+        if network.activation == "none":
+            return
         self.norm_feedforward = norm()
         self.feedforward = with_output(FeedForward, config, layer, dtype)(
             config.d_model,

@@ -70,6 +70,9 @@ class KeyValueCache:
         self.length = self.filled = new.stop
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
+    def mark(self) -> None:
+        """Does nothing, because what was read stays readable; a state makes a copy."""
+
     def check_rewind(self, length: int) -> None:
         """Checks that it can go back to where it had `length` positions."""
         checks.going_back(length, self.length)
@@ -175,11 +178,22 @@ class ModelCache:
         self.memory: list[KeyValueCache | None] = [None] * len(self.blocks)
         self.position_ids = None  # (S,) or (B, S)
 
+    def mark(self) -> None:
+        """Lets layers with a state copy it, so that `rewind` can come back to where it is now.
+
+        Raises:
+            ValueError: a state has no room for a copy; `new_cache` was not told
+                `rewindable`.
+        """
+        for block in self.blocks:
+            block.mark()
+
     def rewind(self, length: int) -> None:
         """Goes back to where it had `length` positions, as if the later ones had never been read.
 
         Layers that keep every position can go back as far as you like, those
-        with a window by as many positions as `new_cache` was told.
+        with a window by as many positions as `new_cache` was told, and those with
+        a state only to the beginning or to the last `mark`.
 
         Raises:
             ValueError: it cannot go back so far, or never had so many; then

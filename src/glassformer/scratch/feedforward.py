@@ -234,3 +234,19 @@ class FeedForward(Layer):
         up, gate, opened = saved.pop()
         grad_x = self.W_gate.backward(grad * up * self.slope(gate), saved)
         return grad_x + self.W_up.backward(grad * opened, saved)
+
+
+class NoFeedForward(Layer):
+    """Adds nothing to the stream: the second sublayer of a layer that has only one."""
+
+    def forward(
+        self, x: Float[np.ndarray, "*B D"], saved: Saved | None = None
+    ) -> Float[np.ndarray, "*B D"]:
+        """Maps x to zeros of its shape."""
+        return np.zeros_like(x)
+
+    def backward(
+        self, grad: Float[np.ndarray, "*B D"], saved: Saved
+    ) -> Float[np.ndarray, "*B D"]:
+        """Maps any gradient to zeros."""
+        return np.zeros_like(grad)

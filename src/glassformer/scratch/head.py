@@ -40,8 +40,9 @@ class Unembedding(Layer):
     ) -> None:
         D, V = config.d_model, config.vocab_size
         self.d_model, self.scale = D, config.head_scale
-        self.activate = activation_of(config.feedforward)
-        self.slope = activation_slope(config.feedforward)
+        if config.head_transform:
+            self.activate = activation_of(config.feedforward)
+            self.slope = activation_slope(config.feedforward)
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.transform = (
             Linear(D, D, **init_kwargs) if config.head_transform else None

@@ -53,13 +53,14 @@ class Place:
     per_head: bool = False
     chunk: int = 0
     grouped: bool = False
+    convolution: bool = False
 
     def take(self, theirs: Any, columns: slice, shape: Shape) -> Any:
         """Returns our weight of this shape, which is these columns of theirs: a view, unless it lies otherwise."""
         if self.grouped:
             n_groups, n_in, n_out = shape
             return theirs.reshape(n_groups, n_out, n_in).swapaxes(1, 2)
-        wide = theirs.T if self.transposed else theirs
+        wide = theirs[:, 0].T if self.convolution else theirs.T if self.transposed else theirs
         if self.chunk:
             return wide.reshape(*shape[:-1], -1, 2, self.chunk)[..., self.part, :].reshape(shape)
         ours = wide[..., columns]
@@ -81,11 +82,12 @@ def linear(name: str, part: int = 0) -> Place:
 class Layout:
     """The names that a family gives its weights.
 
-    `names` has them by our name, with # for a block's number and without `weight` or `bias`; `gated` has other names,
-    if feed-forwards have a gate. `prefix` begins all names but the head's; models without a head omit it. `copies` has
-    weights that may occur twice, and the weight they belong to. `ignored` is a regular expression for entries of files
-    that are no weights of these models. `drafts` is one for the beginning of a name that only a layer for drafts has:
-    it predicts the token after the next one (multi-token prediction), is no part of these models, and is passed over.
+    `names` has them by our name, with # for a block's number and without `weight` or `bias`, unless theirs ends
+    otherwise; `gated` has other names, if feed-forwards have a gate. `prefix` begins all names but the head's;
+    models without a head omit it. `copies` has weights that may occur twice, and the weight they belong to.
+    `ignored` is a regular expression for entries of files that are no weights of these models. `drafts` is one for
+    the beginning of a name that only a layer for drafts has: it predicts the token after the next one (multi-token
+    prediction), is no part of these models, and is passed over.
     """
 
     names: Mapping[str, Place | str]

@@ -1,0 +1,1 @@
+"""Everything that chapter 17 adds to the package."""

@@ -1,0 +1,1 @@
+"""Judges of chapter 17, "A memory of fixed size"."""

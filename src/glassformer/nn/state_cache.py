@@ -1,0 +1,89 @@
+"""The cache of a layer with a state in PyTorch; `scratch.state_cache` says what is in it."""
+
+import torch
+from jaxtyping import Float, Integer
+from torch import Tensor
+
+from glassformer import _checks as checks
+from glassformer.nn.cache import KeyValueCache
+
+
+class StateCache(KeyValueCache):
+    """As `scratch.StateCache`, in PyTorch; the state is in float32 at least, whatever `dtype` is."""
+
+    def __init__(
+        self,
+        batch_size: int,
+        capacity: int,
+        *,
+        state: tuple[int, int, int],
+        inputs: tuple[int, int],
+        rewindable: int = 0,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | None = None,
+    ) -> None:
+        checks.whole("batch_size", batch_size)
+        checks.whole("capacity", capacity)
+        checks.whole("rewindable", rewindable, at_least=0)
+        self.capacity = capacity
+        wide = torch.promote_types(dtype, torch.float32)
+        self.keys = torch.zeros((batch_size, *state), dtype=wide, device=device)
+        self.values = torch.zeros(
+            (batch_size, *inputs), dtype=dtype, device=device
+        )
+        self.copies: list[Tensor] = []
+        if rewindable:
+            self.copies = [self.keys.clone(), self.values.clone()]
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything, but keeps the arrays."""
+        self.length, self.marked = 0, None
+        self.keys.zero_()
+        self.values.zero_()
+
+    def append(
+        self,
+        state: Float[Tensor, "B H K U"],
+        inputs: Float[Tensor, "B N E"],
+        n_new: int = 1,
+    ) -> None:
+        """Replaces the state and the inputs by those after `n_new` more positions."""
+        checks.room_in_cache(n_new, self.length, self.capacity)
+        self.keys[:], self.values[:] = state, inputs
+        self.length += n_new
+
+    def mark(self) -> None:
+        """Copies the state, so that `rewind` can go back to it."""
+        checks.markable(self.copies)
+        for copy, array in zip(
+            self.copies, (self.keys, self.values), strict=True
+        ):
+            copy[:] = array
+        self.marked = self.length
+
+    def check_rewind(self, length: int) -> None:
+        """Checks that it can go back to where it had `length` positions: none, or as many as when it was marked."""
+        checks.going_back_to_a_mark(length, self.length, self.marked)
+
+    def rewind(self, length: int) -> None:
+        """Goes back to the mark, or to the beginning."""
+        self.check_rewind(length)
+        if length == self.length:
+            return
+        if length == 0:
+            self.reset()
+            return
+        self.keys[:], self.values[:] = self.copies
+        self.length = length
+
+    def reorder(self, rows: Integer[Tensor, " B"]) -> None:
+        """Replaces row i of the batch by the former row rows[i], also in the copies."""
+        for array in (self.keys, self.values, *self.copies):
+            array[:] = array[rows]
+
+    @property
+    def nbytes(self) -> int:
+        """Returns how much memory the arrays and their copies take, in bytes."""
+        arrays = (self.keys, self.values, *self.copies)
+        return sum(array.nbytes for array in arrays)
