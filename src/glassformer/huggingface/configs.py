@@ -160,7 +160,10 @@ def layout_of(config: ModelConfig, family: str | None = None) -> Layout:
         if isinstance(place, Place) and place.per_head
     }
     return replace(
-        layout, names=names | alternating, has_state=lambda index: config.layer(index).attention.has_state
+        layout,
+        names=names | alternating,
+        states={**names, **alternating, **layout.states},
+        has_state=lambda index: config.layer(index).attention.has_state,
     )
 
 

@@ -73,8 +73,7 @@ def place_of(layout: Layout, ours: str) -> Place:
     """
     number = re.search(r"\.blocks\.(\d+)\.", ours)
     whole = ours if number is None else ours.replace(number[0], ".blocks.#.", 1)
-    own = layout.of_states if number is not None and layout.has_state(int(number[1])) else {}
-    names = {**layout.names, **own} if own else layout.names
+    names = layout.names if number is None or not layout.has_state(int(number[1])) else layout.states
     row, leaf = (whole, "") if whole in names else whole.rsplit(".", 1)
     if row not in names:
         raise ValueError(f"{ours} has no counterpart in Hugging Face's layout of this family")

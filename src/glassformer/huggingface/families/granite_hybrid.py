@@ -143,6 +143,6 @@ GRANITE_HYBRID = replace(
             "decoder.blocks.#.feedforward.W_up": linear("model.layers.#.shared_mlp.input_linear", 1),
             "decoder.blocks.#.feedforward.W_down": linear("model.layers.#.shared_mlp.output_linear"),
         },
-        of_states=layer_names("model.layers.#.mamba"),
+        states=layer_names("model.layers.#.mamba"),
     ),
 )

@@ -33,7 +33,7 @@ SILU = ("silu", "swish")
 NO_LIMITS: Rule = (
     "time_step_limit",
     # Files have infinity as JSON does not know it, or as transformers 5 writes it
-    ([0, math.inf], (0, math.inf), [0, {"__float__": "Infinity"}]),
+    ([0, math.inf], (0, math.inf), [0, {"__float__": "Infinity"}], None),
     "no step of a state is kept within limits here",
 )
 STEPS = each_of(
