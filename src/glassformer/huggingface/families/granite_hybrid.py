@@ -55,6 +55,7 @@ def _form(given: Mapping[str, Any]) -> Mamba2:
     sizes = {ours: needed(given, theirs) for ours, (theirs, _) in SIZES.items()}
     for ours, value in sizes.items():
         checks.whole(SIZES[ours][0], value)
+    checks.divisible("mamba_n_heads", sizes["n_heads"], "mamba_n_groups", sizes["n_key_heads"])
     bias = given.get("mamba_conv_bias", True)
     checks.flag("mamba_conv_bias", bias)
     form = Mamba2(**sizes, convolution_bias=bias, output_eps=given.get("rms_norm_eps", 1e-6))
