@@ -250,7 +250,9 @@ def test_what_a_file_leaves_out_or_has_as_null_is_what_transformers_takes_for_it
         others = {name: value for name, value in given.items() if name not in keys}
         for changed in (others, others | dict.fromkeys(keys)):
             try:
-                theirs = kind(**{name: value for name, value in decoded(changed).items() if name != "model_type"})
+                theirs = kind(
+                    **{name: value for name, value in decoded(changed).items() if name != "model_type"}
+                )
             except (StrictDataclassError, TypeError):
                 continue
             wanted = json.loads(theirs.to_json_string(use_diff=False)) | {"architectures": [architecture]}

@@ -45,7 +45,7 @@ def test_a_network_that_is_not_there_is_left_out_or_refused(model):
         lambda: promoted_logits(model, 2),
         lambda: memories(build(ALONE.replace(n_layers=3, order="both both alone")), np.tile(IDS.ravel(), 9)),
     ):
-        with pytest.raises(ValueError, match="^block 2 has no feed-forward network, and so no neurons$"):
+        with pytest.raises(ValueError, match=r"^block 2 has no feed-forward network, and so no neurons$"):
             instrument()
 
 

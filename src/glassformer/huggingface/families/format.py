@@ -84,7 +84,8 @@ class Layout:
 
     `names` has them by our name, with # for a block's number and without `weight` or `bias`, unless theirs ends
     otherwise; `gated` has other names, if feed-forwards have a gate, and `states` in layers that keep a state, which
-    `has_state` tells of a model. `prefix` begins all names but the head's; models without a head omit it. `copies` has weights that may occur twice, and the weight they belong to.
+    `has_state` tells of a model. `prefix` begins all names but the head's; models without a head omit it. `copies` has
+    weights that may occur twice, and the weight they belong to.
     `ignored` is a regular expression for entries of files that are no weights of these models. `drafts` is one for
     the beginning of a name that only a layer for drafts has: it predicts the token after the next one (multi-token
     prediction), is no part of these models, and is passed over.

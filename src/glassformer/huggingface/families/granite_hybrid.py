@@ -9,7 +9,7 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.format import Lack, flat_kinds, linear, needed, words_of_layers
+from glassformer.huggingface.families.format import Lack, flag, flat_kinds, linear, needed, words_of_layers
 from glassformer.huggingface.families.granite import GRANITE
 from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, llama_with
 from glassformer.huggingface.families.mamba2 import NO_LIMITS, SILU, STEPS, check_width, layer_names
@@ -47,19 +47,19 @@ def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str,
 def _form(given: Mapping[str, Any]) -> Mamba2:
     if given.get("hidden_act", "silu") not in SILU:
         raise unsupported(given, "hidden_act", "convolutions and gates of layers with a state have SiLU here")
-    given = {key: default for key, default in SIZES.values()} | {"mamba_expand": 2, **given}
+    found: dict[str, Any] = {**dict(SIZES.values()), "mamba_expand": 2, **given}
     for name in ("hidden_size", "mamba_expand", "mamba_n_heads"):
-        checks.whole(name, needed(given, name))
-    if given["mamba_d_head"] == "auto":
-        given["mamba_d_head"] = given["mamba_expand"] * given["hidden_size"] // given["mamba_n_heads"]
-    sizes = {ours: needed(given, theirs) for ours, (theirs, _) in SIZES.items()}
+        checks.whole(name, needed(found, name))
+    if found["mamba_d_head"] == "auto":
+        found["mamba_d_head"] = found["mamba_expand"] * found["hidden_size"] // found["mamba_n_heads"]
+    sizes = {ours: needed(found, theirs) for ours, (theirs, _) in SIZES.items()}
     for ours, value in sizes.items():
         checks.whole(SIZES[ours][0], value)
     checks.divisible("mamba_n_heads", sizes["n_heads"], "mamba_n_groups", sizes["n_key_heads"])
-    bias = given.get("mamba_conv_bias", True)
-    checks.flag("mamba_conv_bias", bias)
-    form = Mamba2(**sizes, convolution_bias=bias, output_eps=given.get("rms_norm_eps", 1e-6))
-    check_width({"expand": "mamba_expand", **{ours: key for ours, (key, _) in SIZES.items()}}, given, form)
+    bias = flag(given, "mamba_conv_bias", True)
+    eps: Any = given.get("rms_norm_eps", 1e-6)
+    form = Mamba2(**sizes, convolution_bias=bias, output_eps=eps)
+    check_width({"expand": "mamba_expand", **{ours: key for ours, (key, _) in SIZES.items()}}, found, form)
     return form
 
 

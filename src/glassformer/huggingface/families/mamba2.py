@@ -1,8 +1,8 @@
 """Mamba-2: layers with a state and no feed-forward network, so that each has one sublayer.
 
-What the files call x, B and C are values, keys and queries here; z goes to the gate, and dt to the step. The file knows
-no heads of attention: `n_heads`, `n_kv_heads` and `d_head` are those of the state, because no layer has others. Nor does
-it limit a text, whose length changes nothing in a state, so that `context_length` is only far above all of them.
+What the files call x, B and C are values, keys and queries here; z goes to the gate, and dt to the step. The file
+knows no heads of attention: `n_heads`, `n_kv_heads` and `d_head` are those of the state, because no layer has others.
+Nor does it limit a text, whose length changes nothing in a state: `context_length` is only far above all of them.
 """
 
 import math
