@@ -28,6 +28,9 @@ DEPTH = 64
 
 Trail = tuple[str | int, ...]  # the keys and numbers that lead to an entry
 
+NO_LIMIT = (("time_step_limit",),)
+"""Lists in which infinity says that there is no limit."""
+
 LARGEST = checks.LARGEST
 LARGEST_WEIGHT = 1e19  # the square of a larger one overflows float32 and leads to NaN
 DIGITS = 400  # a whole number with more digits is too large
@@ -282,6 +285,8 @@ def _bounded(given: dict[str, Any], name: str) -> dict[str, Any]:
                 if isinstance(entry, dict | list):
                     below.append(((*trail, key), entry))
                 elif isinstance(entry, int | float) and not -LARGEST <= entry <= LARGEST:
+                    if entry == math.inf and trail in NO_LIMIT:
+                        continue
                     said = entry if isinstance(entry, float) else math.inf if entry > 0 else -math.inf
                     raise ValueError(
                         f"{name}: {_place((*trail, key))}={said} must be finite, "

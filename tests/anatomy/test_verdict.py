@@ -70,6 +70,16 @@ LACKS = (
         IDS | CASES["deepseek_v3"].settings | {"model_type": "deepseek_v3", "attention_bias": True},
         "biases in latent attention",
     ),
+    *(
+        (IDS | CASES[case].settings | {"model_type": CASES[case].model_type, key: value}, what)
+        for case, key, value, what in (
+            ("mamba2", "use_bias", True, "biases of the matrices of Mamba-2"),
+            ("mamba2", "hidden_act", "gelu", "Mamba-2 with another activation than SiLU"),
+            ("mamba2", "time_step_limit", [0.0, 100.0], "limits on the steps of Mamba-2"),
+            ("granite4", "mamba_proj_bias", True, "biases of the matrices of Mamba-2"),
+            ("granite4", "time_step_limit", [0.1, float("inf")], "limits on the steps of Mamba-2"),
+        )
+    ),
     (written("llama-2-7b", quantization={"bits": 4}), "weights stored in fewer bits"),
     (written("gpt2", add_cross_attention=True), "attention to the output of a separate encoder"),
     (

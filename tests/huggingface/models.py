@@ -68,6 +68,32 @@ LATENT = DEEP | {
     "first_k_dense_replace": 4,
 }
 INDEXED = LATENT | {"index_n_heads": 16, "index_head_dim": 12, "index_topk": 7}
+MAMBA = {
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_heads": 6,
+    "head_dim": 8,
+    "state_size": 5,
+    "n_groups": 3,
+    "conv_kernel": 3,
+    "chunk_size": 8,
+    "layer_norm_epsilon": 0.1,
+}
+GRANITE_4 = DEEP | {
+    "num_local_experts": 0,
+    "shared_intermediate_size": 40,
+    "intermediate_size": 7,
+    "layer_types": ["mamba", "mamba", "attention", "mamba"],
+    "mamba_n_heads": 6,
+    "mamba_n_groups": 2,
+    "mamba_d_state": 5,
+    "mamba_chunk_size": 8,
+    "rms_norm_eps": 0.1,
+    "embedding_multiplier": 3.0,
+    "residual_multiplier": 0.4,
+    "attention_multiplier": 0.3,
+    "logits_scaling": 0.5,
+}
 YARN_WITH_FACTORS = YARN | {"beta_fast": 3.0, "beta_slow": 0.5, "mscale": 0.7, "mscale_all_dim": 1.5}
 
 
@@ -194,6 +220,30 @@ CASES = {
             "attention_multiplier": 0.3,
             "logits_scaling": 0.5,
         },
+    ),
+    # Heads of "auto" width, which is 8
+    "granite4": Case("Granite 4", "GraniteMoeHybridForCausalLM", GRANITE_4),
+    "granite4-rope": Case(
+        "Granite 4, rotated, biases, tied",
+        "GraniteMoeHybridForCausalLM",
+        GRANITE_4
+        | {
+            "attention_bias": True,
+            "position_embedding_type": "rope",
+            "tie_word_embeddings": True,
+            "mamba_conv_bias": False,
+            "mamba_d_conv": 2,
+            "mamba_n_groups": 1,
+            "mamba_expand": 3,
+            "mamba_d_head": 12,
+        }
+        | rope(50.0),
+    ),
+    "mamba2": Case("Mamba-2", "Mamba2ForCausalLM", MAMBA),
+    "mamba2-headless": Case(
+        "Mamba-2, no head, one group",
+        "Mamba2Model",
+        MAMBA | {"n_groups": 1, "use_conv_bias": False, "expand": 4, "num_heads": 12},
     ),
     "ministral3": Case(
         "Ministral 3",

@@ -20,6 +20,8 @@ T5_SIZES = {"relative": 4.0, "Attention.q.": 0.2, "Attention.o.": 1.0, "": 0.35}
 SIZES = {
     "gpt2-untied": {"bias": 0.05, "": 0.35},
     "llama": {"": 0.35},
+    "granite4": {"": 0.35},
+    "mamba2": {"": 0.35},
     "mistral-window": {"": 0.35},
     "t5": T5_SIZES,
     "t5-v1.1": T5_SIZES,

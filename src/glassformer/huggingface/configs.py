@@ -98,7 +98,7 @@ def described(
         if not unknown:  # otherwise, they are a better reason than what follows from their absence
             config = ModelConfig(**settings)
             if isinstance(state, Weights):  # their shapes are known before any is read
-                check_sizes(config, state.shapes, form.layout)
+                check_sizes(config, state.shapes, layout_of(config, kind))
     except (ValueError, TypeError) as error:  # in a file, it is the value that is wrong
         raise ValueError(_in_their_words(str(error), form, settings)) from None
     check_known(given, unknown, ignore)
@@ -159,7 +159,12 @@ def layout_of(config: ModelConfig, family: str | None = None) -> Layout:
         for ours, place in names.items()
         if isinstance(place, Place) and place.per_head
     }
-    return replace(layout, names=names | alternating)
+    return replace(
+        layout,
+        names=names | alternating,
+        states={**names, **alternating, **layout.states},
+        has_state=lambda index: config.layer(index).attention.has_state,
+    )
 
 
 def config_to_hf(config: ModelConfig) -> dict[str, Any]:
@@ -232,6 +237,10 @@ def _meant(layer: Layer) -> dict[str, Any]:
     if found.get("scaling") == "linear":
         found |= {"slow": None, "fast": None, "original_context": None}
     found["attention_scale"] = layer.attention.scale  # what a residual adds has a `scale`, too
+    if layer.attention.has_state:  # no keys are kept: the state has heads of its own
+        found |= dict.fromkeys(("n_heads", "n_kv_heads", "d_head", "attention_scale"))
+    if layer.n_sublayers == 1:
+        found["d_ff"] = None
     return found | {"rotation": layer.attention.rotation is not None}
 
 

@@ -35,7 +35,6 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape], layout: Layout
     stacks = {"decoder" if config.family == "decoder" else "encoder": "n_layers"}
     if config.n_decoder_layers is not None:
         stacks["decoder"] = "n_decoder_layers"
-    always = "W_q" if config.layer(0).attention.form is None else "W_o"
     deep = sum(getattr(config, name) for name in stacks.values()) > len(shapes)
     if wanted <= 2 * given + checks.SLACK and not deep:
         return
@@ -43,6 +42,7 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape], layout: Layout
     known = {full_name(layout, key): shape for key, shape in shapes.items()}
     for stack, name in stacks.items():
         last = getattr(config, name) - 1
+        always = "W_q" if config.layer(last).attention.form is None else "W_o"
         place = place_of(layout, f"{stack}.blocks.{last}.attention.{always}.weight")
         if place.name not in known:
             raise ValueError(f"{name}={last + 1}, but {place.name} is missing")
@@ -73,10 +73,11 @@ def place_of(layout: Layout, ours: str) -> Place:
     """
     number = re.search(r"\.blocks\.(\d+)\.", ours)
     whole = ours if number is None else ours.replace(number[0], ".blocks.#.", 1)
-    row, leaf = (whole, "") if whole in layout.names else whole.rsplit(".", 1)
-    if row not in layout.names:
+    names = layout.names if number is None or not layout.has_state(int(number[1])) else layout.states
+    row, leaf = (whole, "") if whole in names else whole.rsplit(".", 1)
+    if row not in names:
         raise ValueError(f"{ours} has no counterpart in Hugging Face's layout of this family")
-    place = layout.names[row]
+    place = names[row]
     if isinstance(place, str):
         place = Place(place)
     name = place.name if number is None else place.name.replace("#", number[1])

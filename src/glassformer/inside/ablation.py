@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from glassformer import _checks as checks
-from glassformer.inside.look import check_heads, check_model, decoder_of, entering, look, of_either_room
+from glassformer.inside.look import (
+    check_feedforward,
+    check_heads,
+    check_model,
+    decoder_of,
+    entering,
+    look,
+    of_either_room,
+)
 from glassformer.scratch import Transformer
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.loss import cross_entropy
@@ -109,7 +117,8 @@ def ablations(
     losses = {"nothing": mean_loss(model, batches)}
     for i, block in enumerate(decoder_of(model).blocks):
         heads = [f"head {h}" for h in range(block.attention.n_heads)]
-        for name in ("attention", *heads, "feed-forward"):
+        network = ["feed-forward"] if model.config.layer(i).n_sublayers == 2 else []
+        for name in ("attention", *heads, *network):
             part = f"block {i}: {name}"
             with without(model, [part], mean_over=mean_over):
                 losses[part] = mean_loss(model, batches)
@@ -146,6 +155,8 @@ def _removed(
     attention: Any = blocks[block].attention
     if attends:
         check_heads(model)
+    else:
+        check_feedforward(model, block)
     linear = attention.W_o if attends else blocks[block].feedforward.W_down
     size_name, n_parts = ("n_heads", model.config.n_heads) if attends else ("d_ff", linear.n_in)
     chosen = np.arange(n_parts) if which is None else np.asarray(which)

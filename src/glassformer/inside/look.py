@@ -100,9 +100,18 @@ def check_heads(model: Transformer) -> None:
             )
 
 
+def check_feedforward(model: Transformer, block: int | None = None) -> None:
+    """Checks that a block, or every block, has a feed-forward network."""
+    for i in range(model.config.n_layers) if block is None else [block]:
+        if model.config.layer(i).n_sublayers == 1:
+            raise ValueError(f"block {i} has no feed-forward network, and so no neurons")
+
+
 def entering(seen: Trace, block: int, sublayer: str) -> Float[ndarray, "*B T _"]:
     """Returns the input of a sublayer's last matrix: the heads' outputs side by side, or the neurons."""
+    own = Trace()
+    own.extend(each for each in seen if each.part.endswith(f"block {block}"))
     if sublayer == "feed-forward":
-        return seen.arrays("neurons", sublayer)[block]
-    weights, v = seen.arrays("weights", sublayer)[block], seen.arrays("v", sublayer)[block]
+        return own.arrays("neurons", sublayer)[0]
+    [weights], [v] = own.arrays("weights", sublayer), own.arrays("v", sublayer)
     return merge_heads(weights @ v)  # (..., T, H·K)

@@ -10,6 +10,7 @@ import numpy as np
 from glassformer import _checks as checks
 from glassformer.inside.attribution import linear_part
 from glassformer.inside.look import (
+    check_feedforward,
     check_stream_is_a_sum,
     decoder_of,
     entering,
@@ -54,6 +55,7 @@ def promoted_logits(model: Transformer, block: int) -> Float[np.ndarray, "F V"]:
     check_stream_is_a_sum(model)
     blocks = decoder_of(model).blocks
     checks.indices("block", np.asarray(block), "n_layers", len(blocks))
+    check_feedforward(model, block)
     return read_out(model, blocks[block].feedforward.W_down.weight)
 
 
@@ -81,6 +83,7 @@ def memories(
         TypeError: the model is not a NumPy Transformer, or the ids are not integers.
     """
     check_stream_is_a_sum(model)
+    check_feedforward(model)
     checks.one_axis("ids", ids)
     checks.integers("ids", ids)
     checks.whole("n_contexts", n_contexts)

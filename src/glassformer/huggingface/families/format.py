@@ -83,8 +83,9 @@ class Layout:
     """The names that a family gives its weights.
 
     `names` has them by our name, with # for a block's number and without `weight` or `bias`, unless theirs ends
-    otherwise; `gated` has other names, if feed-forwards have a gate. `prefix` begins all names but the head's;
-    models without a head omit it. `copies` has weights that may occur twice, and the weight they belong to.
+    otherwise; `gated` has other names, if feed-forwards have a gate, and `states` in layers that keep a state, which
+    `has_state` tells of a model. `prefix` begins all names but the head's; models without a head omit it. `copies` has
+    weights that may occur twice, and the weight they belong to.
     `ignored` is a regular expression for entries of files that are no weights of these models. `drafts` is one for
     the beginning of a name that only a layer for drafts has: it predicts the token after the next one (multi-token
     prediction), is no part of these models, and is passed over.
@@ -92,6 +93,8 @@ class Layout:
 
     names: Mapping[str, Place | str]
     gated: Mapping[str, Place | str] = field(default_factory=dict)
+    states: Mapping[str, Place | str] = field(default_factory=dict)
+    has_state: Callable[[int], bool] = lambda _: False
     prefix: str = ""
     copies: Mapping[str, str] = field(default_factory=dict)
     ignored: str = r"(?!)"

@@ -21,7 +21,7 @@ export function parsed(text, longest) {
   if (text.trim() === "") return { trouble: "There is nothing to read yet: paste a config.json, or take an example." };
   let given;
   try {
-    given = JSON.parse(text);
+    given = JSON.parse(text.replace(/([[,]\s*)Infinity(?=\s*\])/g, "$11e999")); // JSON has no infinity; files of Mamba-2 do
   } catch (error) {
     const what = namedText(text);
     if (what) return { trouble: `This is not JSON but ${what}.` };

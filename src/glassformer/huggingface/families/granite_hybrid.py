@@ -1,0 +1,149 @@
+"""Granite 4: Granite's four factors, and layers of Mamba-2 among those that attend.
+
+Models without experts are read whole: the feed-forward network that all tokens share is then the only one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from glassformer import _checks as checks
+from glassformer.config import ModelConfig
+from glassformer.huggingface.families.format import Lack, flag, flat_kinds, linear, needed, words_of_layers
+from glassformer.huggingface.families.granite import GRANITE
+from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, llama_with
+from glassformer.huggingface.families.mamba2 import NO_LIMITS, SILU, STEPS, check_width, layer_names
+from glassformer.huggingface.families.rope import Rope
+from glassformer.huggingface.keys import Key, each_of, unsupported
+from glassformer.layers import Mamba2
+
+STATE, FULL = "linear_attention", "full_attention"
+NAMES = {STATE: "state", FULL: "full", "mamba": "state", "attention": "full"}  # the last two in older files
+SIZES = {
+    "n_heads": ("mamba_n_heads", 128),
+    "n_key_heads": ("mamba_n_groups", 1),
+    "d_key": ("mamba_d_state", 256),
+    "d_value": ("mamba_d_head", "auto"),
+    "taps": ("mamba_d_conv", 4),
+}
+OF_HEADS = ("n_heads", "n_kv_heads", "d_head", "attention_scale")
+ROPE = Rope()
+
+
+def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the kind of each layer and what it has: without a list, all have a state."""
+    words = words_of_layers(given, n_layers, "layer_types", NAMES, lambda i: STATE)
+    positions: dict[str, Any] = {"positions": "none"}
+    if given.get("position_embedding_type") == "rope":
+        positions = {"positions": "rope", **ROPE.read(given)[""]}
+    own = {"full": positions, "state": dict(positions)}
+    if "state" in {NAMES[word] for word in words}:
+        own["state"] |= {"form": _form(given)}
+        if given.get("attention_bias"):
+            own["state"]["attention_bias"] = "none"
+    return [(NAMES[word], own[NAMES[word]]) for word in words]
+
+
+def _form(given: Mapping[str, Any]) -> Mamba2:
+    if given.get("hidden_act", "silu") not in SILU:
+        raise unsupported(given, "hidden_act", "convolutions and gates of layers with a state have SiLU here")
+    found: dict[str, Any] = {**dict(SIZES.values()), "mamba_expand": 2, **given}
+    for name in ("hidden_size", "mamba_expand", "mamba_n_heads"):
+        checks.whole(name, needed(found, name))
+    if found["mamba_d_head"] == "auto":
+        found["mamba_d_head"] = found["mamba_expand"] * found["hidden_size"] // found["mamba_n_heads"]
+    sizes = {ours: needed(found, theirs) for ours, (theirs, _) in SIZES.items()}
+    for ours, value in sizes.items():
+        checks.whole(SIZES[ours][0], value)
+    checks.divisible("mamba_n_heads", sizes["n_heads"], "mamba_n_groups", sizes["n_key_heads"])
+    bias = flag(given, "mamba_conv_bias", True)
+    eps: Any = given.get("rms_norm_eps", 1e-6)
+    form = Mamba2(**sizes, convolution_bias=bias, output_eps=eps)
+    check_width({"expand": "mamba_expand", **{ours: key for ours, (key, _) in SIZES.items()}}, found, form)
+    return form
+
+
+def is_hybrid(config: ModelConfig) -> bool:
+    """Claims models of which some layers are those of Mamba-2, and all others attend."""
+    forms = {layer.attention.form for layer, _ in config.layers(config.n_layers).values()} - {None}
+    return bool(forms) and all(isinstance(form, Mamba2) for form in forms)
+
+
+def write(config: ModelConfig) -> dict[str, Any]:
+    """Returns what a file has beyond the tables."""
+    flat, parts = flat_kinds(config)
+    form = next(own["form"] for own in parts.values() if own.get("form") is not None)
+    given = {theirs: getattr(form, ours) for ours, (theirs, _) in SIZES.items()}
+    given |= {"mamba_conv_bias": form.convolution_bias}
+    given["mamba_expand"] = form.n_heads * form.d_value // config.d_model
+    each = [config.layer(i).attention.has_state for i in range(config.n_layers)]
+    given["layer_types"] = [STATE if has_state else FULL for has_state in each]
+    attends = next((flat[name] for name, own in parts.items() if own.get("form") is None), None)
+    given |= {"attention_bias": False, "position_embedding_type": None}
+    if attends is not None:
+        given |= {GRANITE_HYBRID.fields[ours].name: getattr(attends, ours) for ours in OF_HEADS}
+        given["attention_bias"] = attends.attention_bias == "all"
+        if attends.positions == "rope":
+            given |= {"position_embedding_type": "rope", **ROPE.write({"": attends})}
+    return given
+
+
+GRANITE_HYBRID = replace(
+    GRANITE,
+    model_type="granitemoehybrid",
+    architectures=("GraniteMoeHybridForCausalLM", "GraniteMoeHybridModel"),
+    fields=llama_with(
+        {
+            "d_head": Key("head_dim", None),
+            "d_ff": Key("shared_intermediate_size", 1024),
+            "feedforward_bias": None,
+        },
+        GRANITE,
+    ),
+    always={"norm": "rmsnorm", "feedforward_bias": False},
+    rope=ROPE,
+    layers=layers,
+    must_be=(
+        *(*RULES, NO_FEEDFORWARD_BIASES, NO_LIMITS),
+        ("mamba_proj_bias", (False, None), "no matrix of a layer with a state has a bias here"),
+        ("normalization_function", ("rmsnorm", None), "every norm of this family is an RMSNorm"),
+    ),
+    lacks=(
+        Lack(
+            "num_local_experts",
+            (0,),
+            "experts are not built",
+            says=lambda given: given.get("num_local_experts", 8),
+        ),
+    ),
+    also=(
+        *GRANITE.also,
+        *(key for key, _ in SIZES.values()),
+        *("layer_types", "mamba_expand", "mamba_conv_bias", "position_embedding_type"),
+    ),
+    aliases={**GRANITE.aliases, "layers_block_type": "layer_types"},
+    without_effect={
+        **{key: why for key, why in GRANITE.without_effect.items() if key != "max_window_layers"},
+        **STEPS,
+        **each_of(
+            "concerns experts, for which a whole model is refused",
+            "intermediate_size num_experts_per_tok output_router_logits router_aux_loss_coef",
+        ),
+        "mamba_chunk_size": "says in what pieces a text is computed, with the same result",
+        "init_method": "says how weights are drawn, before training",
+    },
+    said={**GRANITE.said, "output_eps": "rms_norm_eps"},
+    written={**LLAMA.written, "num_local_experts": 0},
+    write=write,
+    claims=is_hybrid,
+    layout=replace(
+        GRANITE.layout,
+        names={
+            **GRANITE.layout.names,
+            "decoder.blocks.#.feedforward.W_gate": linear("model.layers.#.shared_mlp.input_linear", 0),
+            "decoder.blocks.#.feedforward.W_up": linear("model.layers.#.shared_mlp.input_linear", 1),
+            "decoder.blocks.#.feedforward.W_down": linear("model.layers.#.shared_mlp.output_linear"),
+        },
+        states=layer_names("model.layers.#.mamba"),
+    ),
+)
