@@ -199,6 +199,7 @@ KEYS = {
     "ScheduleDesigner": ("Warm-up", "ArrowRight"),
     "ShapeTracer": ("Heads H", "ArrowLeft"),
     "ShuffleSentence": ("Reverse", "Enter"),
+    "StateWatch": ("Pairs written", "ArrowLeft"),
     "WiringSwitcher": ("Encoder", "Space"),
 }
 

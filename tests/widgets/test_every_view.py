@@ -82,6 +82,7 @@ BOUNDS = {
     },
     "DiagnoseIt": {"patients": [["no-scale"], []]},
     "LayerCaches": {"position": [-1, 60], "window": [1, 17], "compress": [1, 9], "top_k": [0, 17]},
+    "StateWatch": {"position": [0, 25], "decay": [0.4, math.nan], "d_key": [3]},
     "GlassMachine": {
         "position": [-1],
         "temperature": [2.5],
@@ -200,6 +201,7 @@ SENTENCES = [
     ("DiagnoseIt", {"patients": TWO, "answers": [[5], []]}, "answers has an option"),
     ("LayerCaches", {"text": ""}, "text has 0 characters, but must have 1 to 60"),
     ("LayerCaches", {"text": "a" * 61}, "text has 61 characters"),
+    ("StateWatch", {"pairs": "x" * 601}, "pairs has 601 characters, but must have at most 600"),
     ("GlassMachine", {"part": "guess 5"}, "part='guess 5' is not text, stream or guess 0 to 4"),
     ("GlassMachine", {"part": "head 0 4"}, "for a head which of 4"),
     ("GlassMachine", {"part": "tail"}, "part='tail'"),
@@ -249,6 +251,7 @@ SCENE = "KING RICHARD III:\nA horse! a horse! my kingdom for a horse!\nSlave, I 
 NEARLY_EQUAL = [3.002, 2.999, 3.0, 3.001, 2.998, 3.0]
 LONGEST = "to be or not to be that is the incomprehensibilities question indeed"
 FILES = {one["name"]: json.dumps(one["config"]) for one in shelf()}
+PAIRS = ", ".join(f"hippopotamus{i} colour{i % 5}" for i in range(24))
 EXTREME = {name: [[-2.97, 2.95, -2.99]] * 4 for name in "qkv"}
 
 # Views with as much in them as there can be. The tests of those in OTHERS bring them where they are as full.
@@ -299,6 +302,8 @@ FULL = [
     ("ParameterBars", {"other": "bert-base"}),
     ("ParameterBars", {"view": "size", "scale": "gpt3"}),
     ("LayerCaches", {"text": "M" * 60, "position": 58, "top_k": 16}),
+    ("StateWatch", {}),
+    ("StateWatch", {"pairs": PAIRS, "d_key": 16, "delta": True, "orthogonal": False}),
 ]
 OTHERS = {
     *("DateTranslator", "DiagnoseIt", "FillIn", "GlassMachine", "LiveWriter"),
