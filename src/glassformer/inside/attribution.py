@@ -41,7 +41,7 @@ def writes(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> dict[str, Fl
     check_stream_is_a_sum(model)
     seen = look(model, ids)
     written = {"embedding": seen.arrays("stream", "")[0]}
-    feedforward_writes = seen.arrays("write", "feed-forward")
+    feedforward_writes = iter(seen.arrays("write", "feed-forward"))
     for i, block in enumerate(decoder_of(model).blocks):
         attention: Any = block.attention
         H, W_o = attention.n_heads, attention.W_o
@@ -49,8 +49,9 @@ def writes(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> dict[str, Fl
         each = heads @ W_o.weight.reshape(H, -1, W_o.n_out)  # (..., H, T, D)
         written |= {f"block {i}: head {h}": each[..., h, :, :] for h in range(H)}
         if W_o.bias is not None:
-            written[f"block {i}: attention bias"] = np.broadcast_to(W_o.bias, feedforward_writes[i].shape)
-        written[f"block {i}: feed-forward"] = feedforward_writes[i]
+            written[f"block {i}: attention bias"] = np.broadcast_to(W_o.bias, written["embedding"].shape)
+        if model.config.layer(i).n_sublayers == 2:
+            written[f"block {i}: feed-forward"] = next(feedforward_writes)
     return written
 
 

@@ -159,14 +159,18 @@ class LinearAttention(Layer):
         checks.left_out(memory=memory, score_bias=score_bias)
         T = x.shape[-2]
         n_past = 0 if cache is None else cache.length
-        checks.padding_alone(mask, n_past + T)
+        checks.padding_alone(mask, (*x.shape[:-2], n_past + T))
         enter_sublayer("attention")
         real = None
-        if mask is not None:
-            real = np.broadcast_to(mask[..., 0, 0, -T:], x.shape[:-1])
+        if mask is not None:  # (..., S), without the axes of heads and queries
+            real = mask.reshape(*mask.shape[:-3], mask.shape[-1])
+            real = np.broadcast_to(real[..., -T:], x.shape[:-1])
 
         # Project, convolve, and scale
-        past = None if cache is None else cache.values
+        state = past = None
+        if cache is not None:
+            checks.fits_state(cache, self._kept())
+            state, past = cache.keys, cache.values
         q, k, v, inputs = self._projected(x, past, real, saved)
         q, k = self._scaled(q, k, saved)
         sharing = self.n_heads // self.n_key_heads
@@ -180,8 +184,7 @@ class LinearAttention(Layer):
             "log_decay": log_decay,
             "delta": self.delta,
         }
-        state = None if cache is None else cache.keys
-        if saved is None and T == 1:
+        if cache is not None and T == 1:
             read, state = recurrent_steps(q, k, v, state=state, **given)
         else:
             read, state = recurrent_chunks(
@@ -227,15 +230,21 @@ class LinearAttention(Layer):
 
         If `rewindable` is above 0, it has room for the copies that `mark` makes.
         """
-        widths = (self.W_q.n_out, self.W_k.n_out, self.W_v.n_out)
+        state, inputs = self._kept()
         return StateCache(
             batch_size,
             length,
-            state=(self.n_heads, self.d_key, self.d_value),
-            inputs=(self.taps - 1, sum(widths)),
+            state=state,
+            inputs=inputs,
             rewindable=rewindable,
             dtype=self.W_o.weight.dtype,
         )
+
+    def _kept(self) -> tuple[tuple[int, int, int], tuple[int, int]]:
+        """Returns the shapes (H, K, U) of a text's state and (N, E) of the inputs that are convolved next."""
+        n_convolved = self.W_q.n_out + self.W_k.n_out + self.W_v.n_out
+        state = self.n_heads, self.d_key, self.d_value
+        return state, (self.taps - 1, n_convolved)
 
     # The queries, keys and values
 
@@ -331,7 +340,7 @@ class LinearAttention(Layer):
                 sigmoid(self.W_write(x, saved)), self.n_heads
             )
         log_decay = np.zeros(shape, x.dtype)
-        softplus = slope = None
+        slope = None
         if self.W_decay is not None:
             softplus, slope = self._softplus(x, saved)
             log_decay = -np.exp(self.log_rate)[:, None, None] * softplus

@@ -65,7 +65,7 @@ def recurrent_steps(
         value = v[..., t, None, :]  # (..., 1, U)
         if delta:
             value = value - key.swapaxes(-1, -2) @ state
-        state = state + key * (strength[..., t, None, :] * value)
+        state = state + key @ (strength[..., t, None, :] * value)
         read[..., t, :] = (q[..., t, None, :] @ state)[..., 0, :]
     return read, state
 

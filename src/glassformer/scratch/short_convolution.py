@@ -54,6 +54,7 @@ class ShortConvolution(Layer):
         neighbours.
         """
         checks.vectors("x", x, "n_features", self.n_features, "T, E")
+        checks.neighbours(past, real, tuple(x.shape), self.taps)
         T, order = x.shape[-2], None
         if real is not None:
             order = np.argsort(~real, axis=-1, kind="stable")[..., None]
@@ -88,7 +89,7 @@ class ShortConvolution(Layer):
             self.accumulate(bias=_over_rows(grad))
         seen = [rows[..., i : i + T, :] for i in range(self.taps)]
         self.accumulate(weight=np.stack([_over_rows(grad * s) for s in seen]))
-        # What came in at t went to t, t + 1, … with the weights from the last one on
+        # What came in at t went to t, t + 1, … with the weights from the last on
         to_rows = np.zeros_like(rows)
         for i, weight in enumerate(self.weight):
             to_rows[..., i : i + T, :] += weight * grad

@@ -49,7 +49,8 @@ def bytes_of_a_text(config: ModelConfig, training: TrainingConfig) -> int:
     saved = 2 * config.vocab_size
     for n_layers in (config.n_layers, config.n_decoder_layers or 0):
         for layer, n in config.layers(n_layers).values():
-            saved += n * (4 * config.d_model + layer.feedforward.d_ff)
+            hidden = layer.feedforward.d_ff if layer.n_sublayers == 2 else 0
+            saved += n * (4 * config.d_model + hidden)
     return (2 if training.dtype == "bfloat16" else 4) * config.context_length * saved
 
 
