@@ -159,7 +159,9 @@ def test_the_rooms_know_the_names_of_the_configuration(room):
     assert set(names_known(lambda name: room.MultiHeadAttention(4, 2, bias=name, generator=None))) == set(
         ATTENTION_BIASES
     )
-    assert set(names_known(lambda name: room.FeedForward(4, 8, activation=name, generator=None))) == ACTIVATIONS
+    assert (
+        set(names_known(lambda name: room.FeedForward(4, 8, activation=name, generator=None))) == ACTIVATIONS
+    )
 
 
 @ROOMS

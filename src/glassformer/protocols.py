@@ -75,7 +75,8 @@ class AnyModel(Protocol):
     A checkpoint has its parameters, which are in float32 or float64, and nothing else of its state. The optimizers and
     `initialize` know a weight by its name. Matrices in `blocks`, such as "blocks.0.mixer.W_o.weight", have the
     rate of matrices, and Muon if it is chosen; `unembedding` has the head's rate, and all other matrices that of
-    embeddings. Vectors have the rate of norms and no decay, and so has what `is_vector` counts among them. In each sublayer, `W_o` or `W_down` is the matrix that writes to the stream.
+    embeddings. Vectors have the rate of norms and no decay, and so has what `is_vector` counts among them. In each
+    sublayer, `W_o` or `W_down` is the matrix that writes to the stream.
     """
 
     config: ModelConfig

@@ -227,7 +227,14 @@ SYSTEMS = {
             "gated": {"form": LinearAttention(n_heads=4, n_key_heads=2, d_key=3, d_value=2)},
             "channels": {
                 "form": LinearAttention(
-                    n_heads=2, n_key_heads=2, d_key=4, d_value=3, decay="channel", rank=3, gate="sigmoid", taps=2
+                    n_heads=2,
+                    n_key_heads=2,
+                    d_key=4,
+                    d_value=3,
+                    decay="channel",
+                    rank=3,
+                    gate="sigmoid",
+                    taps=2,
                 ),
                 "residual": Residual(placement="sandwich", scale=0.5),
             },

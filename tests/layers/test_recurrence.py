@@ -1,4 +1,4 @@
-"""Tests layers with a state: the recurrence by hand, in chunks and backwards, both layers by definition, their cache."""
+"""Tests layers with a state: the recurrence by hand, in chunks and backwards; the layers by definition; their cache."""
 
 from importlib import import_module
 
@@ -8,19 +8,13 @@ import torch
 from close import DOUBLE, SINGLE, assert_close
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger import largest_difference
 
-from glassformer import layers, scratch
-from glassformer.config import ModelConfig
-from glassformer.inside import cache_bytes, counting, multiply_adds
+from glassformer import scratch
 from glassformer.nn.recurrence import recurrent_steps as steps_in_torch
-from glassformer.scratch.layer import Layer
 
-from .grid import SYSTEMS
 from .rooms import NN, SCRATCH, both_rooms
 from .test_gradients import check, check_layer
 from .test_latent import drawn, run
-from .twins import build
 
 # The recurrence
 
@@ -45,7 +39,9 @@ def apply(room, name, given, dtype=None, **options):
     """Returns what is read and the last state: NumPy in, NumPy out."""
     arrays = {n: None if a is None else room.array(a, dtype) for n, a in given.items()}
     with torch.no_grad():
-        got = getattr(room.layers, name)(arrays.pop("q"), arrays.pop("k"), arrays.pop("v"), **arrays, **options)
+        got = getattr(room.layers, name)(
+            arrays.pop("q"), arrays.pop("k"), arrays.pop("v"), **arrays, **options
+        )
     return [room.numpy(array) for array in got]
 
 
@@ -87,21 +83,21 @@ def test_and_with_one_that_decays_feature_by_feature(room, name, delta, read, st
 @both_rooms
 @every_form
 @pytest.mark.parametrize("with_state", [False, True])
-@pytest.mark.parametrize("chunk", [1, 3, 7, 20, None])
-def test_chunks_are_steps_also_when_a_text_comes_in_two_parts(room, delta, per, with_state, chunk):
+def test_chunks_are_steps_also_when_a_text_comes_in_two_parts(room, delta, per, with_state):
     given = inputs(per)
     if not with_state:
         given["state"] = None
     expected = apply(SCRATCH, "recurrent_steps", given, delta=delta)
-    begin, end = ({n: a[..., rows, :] for n, a in given.items() if n != "state"} for rows in (slice(4), slice(4, 7)))
-    for name in FUNCTIONS:
-        own = {"delta": delta} | ({"chunk": chunk} if name == "recurrent_chunks" else {})
-        one, between = apply(room, name, begin | {"state": given["state"]}, **own)
-        other, last = apply(room, name, end | {"state": between}, **own)
-        whole = apply(room, name, given, **own)
-        for got in (whole, [np.concatenate([one, other], axis=-2), last]):
-            assert_close(got[0], expected[0], DOUBLE)
-            assert_close(got[1], expected[1], DOUBLE)
+    found = [apply(room, "recurrent_steps", given, delta=delta)]
+    found += [apply(room, "recurrent_chunks", given, delta=delta, chunk=n) for n in (1, 3, 7, 20, None)]
+    begin, end = (
+        {n: a[..., rows, :] for n, a in given.items() if n != "state"} for rows in (slice(4), slice(4, 7))
+    )
+    one, between = apply(room, "recurrent_chunks", begin | {"state": given["state"]}, delta=delta, chunk=3)
+    other, last = apply(room, "recurrent_steps", end | {"state": between}, delta=delta)
+    for read, state in [*found, (np.concatenate([one, other], axis=-2), last)]:
+        assert_close(read, expected[0], DOUBLE)
+        assert_close(state, expected[1], DOUBLE)
 
 
 @every_form
@@ -161,7 +157,7 @@ def test_after_4096_positions_in_float32_it_is_as_in_float64(room, delta, per):
 
 
 @both_rooms
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 5), chunk=st.sampled_from([1, 2, 64]))
 def test_what_the_delta_rule_wrote_last_is_read_exactly_and_what_is_orthogonal_stays(room, seed, n, chunk):
     rng = np.random.default_rng(seed)
@@ -319,12 +315,11 @@ def test_gradients_are_those_of_differences_and_of_autograd(variant, mask):
 
 @both_rooms
 @every_variant
-@pytest.mark.parametrize("seed", range(2))
-def test_reading_in_steps_marking_going_back_and_reordering_is_reading_at_once(room, variant, seed):
-    layer, rng = make(room, variant, seed), np.random.default_rng(seed)
+def test_reading_in_steps_marking_going_back_and_reordering_is_reading_at_once(room, variant):
+    layer, rng = make(room, variant), np.random.default_rng(len(variant))
     cache, x, real = layer.new_cache(3, 15, rewindable=1), np.zeros((3, 0, 6)), np.ones((3, 0), bool)
     marked = 0
-    for _ in range(14):
+    for _ in range(12):
         event = rng.random()
         if event < 0.25 and x.shape[1]:
             cache.mark()
@@ -357,7 +352,9 @@ def test_a_cache_goes_back_only_to_nothing_or_to_where_it_was_marked(room):
     with pytest.raises(ValueError, match=r"only with room for a copy: new_cache\(…, rewindable=1\) makes it"):
         plain.mark()
     run(room, layer, X, cache)
-    with pytest.raises(ValueError, match=r"length=2 cannot be gone back to: .* it was never marked; mark\(\) before"):
+    with pytest.raises(
+        ValueError, match=r"length=2 cannot be gone back to: .* it was never marked; mark\(\) before"
+    ):
         cache.rewind(2)
     with pytest.raises(ValueError, match="length=7 must be at most 6"):
         cache.rewind(7)
@@ -374,5 +371,3 @@ def test_a_cache_goes_back_only_to_nothing_or_to_where_it_was_marked(room):
     assert_close(run(room, layer, X, cache), run(room, layer, X), DOUBLE)  # nothing was left
     with pytest.raises(ValueError, match="never marked"):
         cache.rewind(5)
-
-

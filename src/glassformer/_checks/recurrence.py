@@ -19,7 +19,9 @@ def recurrence(q: Any, k: Any, v: Any, log_decay: Any, strength: Any, state: Any
     for name in ("v", "log_decay", "strength"):
         equal(f"{name}.shape[:-1]", tuple(given[name].shape[:-1]), "q.shape[:-1]", tuple(q.shape[:-1]))
     if strength.shape[-1] != 1:
-        raise ValueError(f"strength.shape[-1]={strength.shape[-1]} must be 1: it has one number for each position")
+        raise ValueError(
+            f"strength.shape[-1]={strength.shape[-1]} must be 1: it has one number for each position"
+        )
     if log_decay.shape[-1] not in (1, q.shape[-1]):
         raise ValueError(
             f"log_decay.shape[-1]={log_decay.shape[-1]} must be 1 or {q.shape[-1]}: one number for each position, or "

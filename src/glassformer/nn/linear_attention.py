@@ -70,7 +70,10 @@ class LinearAttention(nn.Module):
             for size in (keys, keys, values)
         )
         self.W_write = Linear(d_model, n_heads, **init_kwargs) if delta else None
-        self.W_decay = self.W_decay_down = self.log_rate = self.decay_bias = None
+        self.W_decay: Any = None
+        self.W_decay_down: Any = None
+        self.log_rate: Any = None
+        self.decay_bias: Any = None
         if decay != "none":
             n_decays = n_heads * (d_key if decay == "channel" else 1)
             n_in = d_model
@@ -137,7 +140,7 @@ class LinearAttention(nn.Module):
             delta=self.delta,
         )
         if cache is not None:
-            cache.append(state, inputs, T)
+            cache.advance(state, inputs, T)
         see(read=read, state=state)
 
         # Merge

@@ -43,7 +43,7 @@ class StateCache(KeyValueCache):
         self.keys.zero_()
         self.values.zero_()
 
-    def append(
+    def advance(
         self,
         state: Float[Tensor, "B H K U"],
         inputs: Float[Tensor, "B N E"],

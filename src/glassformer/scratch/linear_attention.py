@@ -111,7 +111,10 @@ class LinearAttention(Layer):
             for size in (keys, keys, values)
         )
         self.W_write = Linear(d_model, n_heads, **init_kwargs) if delta else None
-        self.W_decay = self.W_decay_down = self.log_rate = self.decay_bias = None
+        self.W_decay: Any = None
+        self.W_decay_down: Any = None
+        self.log_rate: Any = None
+        self.decay_bias: Any = None
         if decay != "none":
             n_decays = n_heads * (d_key if decay == "channel" else 1)
             n_in = d_model
@@ -145,7 +148,7 @@ class LinearAttention(Layer):
         """Maps x (..., T, D) to (..., T, D).
 
         `mask` (..., 1, 1, S) is False at padding, which neither writes nor makes
-        anything decay, wherever it stands. With a `cache`, x holds only the new
+        anything decay, wherever it stands: only what is real is as without it. With a `cache`, x holds only the new
         positions. `memory` and `score_bias` must be None; `position_ids` and
         `shared` change nothing.
 
@@ -191,7 +194,7 @@ class LinearAttention(Layer):
                 q, k, v, state=state, saved=saved, **given
             )
         if cache is not None:
-            cache.append(state, inputs, T)
+            cache.advance(state, inputs, T)
         see(read=read, state=state)
 
         # Merge
@@ -443,7 +446,8 @@ def first_decays(
     So at first a head keeps between 20% and 99.9% of its state from one position
     to the next. Without a generator, both are zeros.
 
-    Source: Gu and Dao 2023, "Mamba", section 3.6.
+    Source: the steps: Gu and Dao 2023, "Mamba", section 3.6; the rates: the code of
+    Mamba-2.
     """
     if generator is None:
         return np.zeros(n_heads, dtype), np.zeros(n_decays, dtype)

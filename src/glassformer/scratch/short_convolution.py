@@ -3,6 +3,8 @@
 The axes: B batch, T positions, E features.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -62,14 +64,14 @@ class ShortConvolution(Layer):
         if past is None:
             past = np.zeros((*x.shape[:-2], self.taps - 1, x.shape[-1]), x.dtype)
         rows = np.concatenate([past, x], axis=-2)
-        y = sum(
+        y: Any = sum(
             weight * rows[..., i : i + T, :]
             for i, weight in enumerate(self.weight)
         )
         if self.bias is not None:
             y = y + self.bias
         save_for_backward(saved, rows, order)
-        if order is None:
+        if real is None or order is None:
             return y, rows[..., T:, :]
         n_real = real.sum(axis=-1)[..., None, None]
         last = n_real + np.arange(self.taps - 1)[:, None]

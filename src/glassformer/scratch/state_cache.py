@@ -1,5 +1,7 @@
 """The cache of a layer with a state, which does not grow."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -35,7 +37,8 @@ class StateCache(KeyValueCache):
         checks.state_sizes(state, inputs)
         self.capacity = capacity
         self.keys = np.zeros((batch_size, *state), dtype)
-        self.values = np.zeros((batch_size, *inputs), dtype)
+        rows: Any = (batch_size, *inputs)
+        self.values = np.zeros(rows, dtype)
         self.copies: list[np.ndarray] = []
         if rewindable:
             self.copies = [self.keys.copy(), self.values.copy()]
@@ -46,7 +49,7 @@ class StateCache(KeyValueCache):
         self.length, self.marked = 0, None
         self.keys[:], self.values[:] = 0, 0
 
-    def append(
+    def advance(
         self,
         state: Float[np.ndarray, "B H K U"],
         inputs: Float[np.ndarray, "B N E"],

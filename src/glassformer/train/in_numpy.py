@@ -79,9 +79,7 @@ def _losses(
         eps=config.eps,
         weight_decay=config.weight_decay,
         no_decay=[  # gains, biases and convolutions
-            name
-            for name, weight in weights.items()
-            if is_vector(name, weight.ndim)
+            name for name, weight in weights.items() if is_vector(name, weight.ndim)
         ],
     )
     model.train()
