@@ -617,6 +617,10 @@ class Layer:
     def __post_init__(self) -> None:
         if self.scores is not None and self.attention.sinks is not None:
             raise ValueError("sinks beside changed scores are not built: no published model has both")
+        if self.scores is not None and self.attention.has_state:
+            raise ValueError(
+                f"scores={self.scores!r} means nothing for a layer with a state: it has no scores"
+            )
 
     @property
     def n_sublayers(self) -> int:

@@ -117,7 +117,8 @@ def counting(model: Transformer) -> Iterator[Count]:
 
     `with counting(model) as count: model(ids)` leaves the number in `count.multiply_adds`. No formula is
     used: inside the `with` block, the model's weights are arrays that report every product of themselves or
-    of anything computed from them.
+    of anything computed from them. Where a layer with a state goes through chunks, it takes more of them than its
+    steps, and the systems of equations that it solves are not counted.
 
     Derived in chapter 11.
 
