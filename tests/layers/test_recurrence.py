@@ -287,6 +287,7 @@ def layer_shares(layer):
 def test_a_layer_is_what_the_papers_write_and_padding_is_as_if_it_were_not_there(room, variant):
     layer, twin = make(room, variant), make(SCRATCH, variant)
     whole, padded = run(room, layer, X), run(room, layer, X, mask=REAL[:, None, None])
+    np.testing.assert_array_equal(padded[~REAL], 0)
     for x, real, one, other in zip(X, REAL, whole, padded, strict=True):
         assert_close(one, by_definition(twin, x), DOUBLE)
         assert_close(other[real], by_definition(twin, x[real]), DOUBLE)

@@ -54,7 +54,8 @@ class ShortConvolution(nn.Module):
             return y, rows[..., T:, :]
         taps = torch.arange(self.taps - 1, device=x.device)
         last = real.sum(dim=-1, keepdim=True) + taps
-        return _rows(y, order.argsort(dim=-1)), _rows(rows, last)
+        y = _rows(y, order.argsort(dim=-1)) * real[..., None]
+        return y, _rows(rows, last)
 
 
 def _rows(x: Tensor, indices: Tensor) -> Tensor:

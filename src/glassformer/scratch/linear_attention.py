@@ -148,7 +148,7 @@ class LinearAttention(Layer):
         """Maps x (..., T, D) to (..., T, D).
 
         `mask` (..., 1, 1, S) is False at padding, which neither writes nor makes
-        anything decay, wherever it stands; what comes out there means nothing. With a `cache`, x holds only the new
+        anything decay, wherever it stands; what comes out there is 0. With a `cache`, x holds only the new
         positions. `memory` and `score_bias` must be None; `position_ids` and
         `shared` change nothing.
 

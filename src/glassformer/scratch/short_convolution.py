@@ -53,7 +53,7 @@ class ShortConvolution(Layer):
 
         `past` is what an earlier call returned. `real` is False at padding, which is
         passed over wherever it stands: what is before it and what is after it are
-        neighbours.
+        neighbours, and it becomes 0 itself.
         """
         checks.vectors("x", x, "n_features", self.n_features, "T, E")
         checks.neighbours(past, real, tuple(x.shape), self.taps)
@@ -70,23 +70,23 @@ class ShortConvolution(Layer):
         )
         if self.bias is not None:
             y = y + self.bias
-        save_for_backward(saved, rows, order)
+        save_for_backward(saved, rows, order, real)
         if real is None or order is None:
             return y, rows[..., T:, :]
         n_real = real.sum(axis=-1)[..., None, None]
         last = n_real + np.arange(self.taps - 1)[:, None]
         back = np.argsort(order, axis=-2)
-        y = np.take_along_axis(y, back, axis=-2)
+        y = np.take_along_axis(y, back, axis=-2) * real[..., None]
         return y, np.take_along_axis(rows, last, axis=-2)
 
     def backward(
         self, grad: Float[np.ndarray, "*B T E"], saved: Saved
     ) -> Float[np.ndarray, "*B T E"]:
         """Maps the gradient of the output to that of x."""
-        rows, order = saved.pop()
+        rows, order, real = saved.pop()
         T = grad.shape[-2]
         if order is not None:
-            grad = np.take_along_axis(grad, order, axis=-2)
+            grad = np.take_along_axis(grad * real[..., None], order, axis=-2)
         if self.bias is not None:
             self.accumulate(bias=_over_rows(grad))
         seen = [rows[..., i : i + T, :] for i in range(self.taps)]
