@@ -29,7 +29,14 @@ def attend(q=(5, 4), k=(6, 4), v=(6, 4), mask=None, score_bias=None):
     checks.attention(*(np.ones(shape) for shape in (q, k, v)), mask, score_bias)
 
 
+def written(**shapes):
+    """Returns the arguments of a recurrence with K = 4 and U = 5; others have other shapes."""
+    usual = {"q": (2, 3, 4), "k": (2, 3, 4), "v": (2, 3, 5), "log_decay": (2, 3, 1), "strength": (2, 3, 1)}
+    return [np.ones(shape) for shape in (usual | {"state": (2, 4, 5)} | shapes).values()]
+
+
 CACHE = SimpleNamespace(batch_size=2, capacity=5, length=4)
+STATE = SimpleNamespace(keys=np.zeros((1, 2, 4, 3)), values=np.zeros((1, 3, 5)))
 
 # What is called: the message
 WRONG_VALUES = {
@@ -113,6 +120,38 @@ WRONG_VALUES = {
     "latent(4, 4, 4, 0)": "d_query_latent=0 must be at least 1",
     "choice_to_borrow({}, True)": "borrows_choice needs shared['chosen'], "
     "which an earlier layer with an indexer leaves there",
+    # Layers with a state
+    "recurrence(*written(q=(4,)))": "q has shape (4,), but needs the axes (..., T, K)",
+    "recurrence(*written(k=(2, 3, 5)))": "k.shape=(2, 3, 5) does not match q.shape=(2, 3, 4)",
+    "recurrence(*written(v=(2, 2, 5)))": "v.shape[:-1]=(2, 2) does not match q.shape[:-1]=(2, 3)",
+    "recurrence(*written(q=(2, 0, 4), k=(2, 0, 4)))": "q.shape[-2]=0 must be at least 1",
+    "recurrence(*written(strength=(2, 3, 4)))": "strength.shape[-1]=4 must be 1: it has one number for each position",
+    "recurrence(*written(log_decay=(2, 3, 2)))": "log_decay.shape[-1]=2 must be 1 or 4: one number for each position, "
+    "or for each feature of its key",
+    "recurrence(*written(state=(2, 5, 4)))": "state.shape=(2, 5, 4) does not match (..., K, U)=(2, 4, 5)",
+    "state_sizes((2, 3), (0, 4))": "state=(2, 3) must be (H, K, U)",
+    "state_sizes((2, 3, 0), (0, 4))": "state[2]=0 must be at least 1",
+    "state_sizes((2, 3, 1), (-1, 4))": "inputs[0]=-1 must be at least 0",
+    "neighbours(FLOATS, None, (2, 3), 2)": "past.shape=(2, 3) does not match (..., taps - 1, E)=(1, 3)",
+    "neighbours(None, BOOLS[:, 1:], (2, 3, 4), 3)": "real.shape=(2, 2) does not match x.shape[:-1]=(2, 3)",
+    "fits_state(STATE, ((2, 4, 3), (3, 6)))": "the cache keeps (2, 4, 3) and (3, 5) of each text, but this layer "
+    "(2, 4, 3) and (3, 6): its own new_cache makes the one it needs",
+    "padding_alone(BOOLS[0, 0], (2, 3))": "mask has shape (), but needs the axes (..., S)",
+    "padding_alone(BOOLS[0], (2, 4))": "mask.shape[-1]=3 does not match the positions so far=4",
+    "padding_alone(BOOLS, (2, 3))": "mask of shape (2, 3) differs from query to query or head to head: what is in a "
+    "state is read as a whole, so mask must be (..., 1, 1, S), for padding",
+    "padding_alone(BOOLS[:, None, None], (3, 3))": "mask of shape (2, 1, 1, 3) does not broadcast to the scores' "
+    "(3, 1, 1, 3)",
+    "markable([])": "a state can be marked only with room for a copy: new_cache(…, rewindable=1) makes it",
+    "going_back_to_a_mark(6, 5, 5)": "length=6 must be at most 5, the positions that the cache holds",
+    "going_back_to_a_mark(3, 5, None)": "length=3 cannot be gone back to: a state keeps no position of its own, only a "
+    "copy of where it was marked, and it was never marked; mark() before you read on",
+    "going_back_to_a_mark(3, 5, 4)": "length=3 cannot be gone back to: a state keeps no position of its own, only a "
+    "copy of where it was marked, and it was marked at 4; mark() before you read on",
+    "layer_with_a_state(4, 3, 4, 1)": "n_heads=4 is not divisible by n_key_heads=3",
+    "layer_with_a_state(4, 2, 0, 1)": "taps=0 must be at least 1",
+    "layer_with_a_state(4, 2, 4, 1, d_key=3, rank=0)": "rank=0 must be at least 1",
+    "layer_with_a_state(4, 2, 4, 1.5)": "max_strength=1.5 must be 1, or 2 to let an old entry change its sign",
     # Models and their state
     "has_part('pooler', None)": "this model has no pooler: its configuration leaves it out",
     "state_dict({'a': (1,), 'b': (2,)}, {'b': (3,), '\\x1b': (1,)})": "the state does not fit: a is missing; "
@@ -202,6 +241,9 @@ WRONG_KINDS = {
     "one_axis('x', [0])": "x must be an array, not list",
     "attend(mask=INTS)": "mask must be an array of booleans (True = may attend), not int64",
     "attend(score_bias=INTS)": "score_bias must be an array of floating-point numbers, not int64",
+    "recurrence(INTS, FLOATS, FLOATS, FLOATS, FLOATS, None)": "q must be an array of floating-point numbers, not int64",
+    "neighbours(None, INTS, (2, 3, 4), 2)": "real must be an array of booleans, not int64",
+    "padding_alone(INTS, (2, 3))": "mask must be an array of booleans (True = real), not int64",
     "inputs(mask=INTS)": "mask must be an array of booleans (True = a real token), not int64",
     "inputs(FLOATS)": "ids must be an array of integers, not float64",
     "inputs(position_ids=FLOATS)": "position_ids must be an array of integers, not float64",

@@ -16,6 +16,7 @@ from glassformer import config as choices
 from glassformer.config import ModelConfig
 from glassformer.layers import (
     KeyValueSharing,
+    LinearAttention,
     OutputGate,
     Residual,
     Rotation,
@@ -24,6 +25,7 @@ from glassformer.layers import (
 )
 from glassformer.parameters import LETTERS, Part, evaluate, spell
 
+STATE = LinearAttention(n_heads=2, n_key_heads=1, d_key=3, d_value=2)
 TINY = {"vocab_size": 11, "context_length": 6, "d_model": 8, "n_layers": 2, "n_heads": 2}
 
 
@@ -54,7 +56,7 @@ def test_what_is_given_stays():
 
 
 def test_which_feedforwards_have_a_gate():
-    gated = {name for name in choices.FEEDFORWARDS if tiny(feedforward=name).gated}
+    gated = {name for name in choices.FEEDFORWARDS if tiny(feedforward=name, feedforward_bias=False).gated}
     assert gated == {"swiglu", "geglu", "geglu_tanh"}
 
 
@@ -244,6 +246,37 @@ WRONG_VALUES = [
         {"kinds": {"near": {"sinks": Sinks(), "scores": SoftCap(2.0)}}},
         "kinds['near']: sinks beside changed scores are not built: no published model has both",
     ),
+    *[
+        (
+            {"attention_bias": "none", "kinds": {"near": {"form": STATE, **own}}, **changed},
+            f"kinds['near']{ends}",
+        )
+        for own, changed, ends in (
+            (
+                {"scores": SoftCap(2.0)},
+                {},
+                ": scores=SoftCap(cap=2.0) means nothing for a layer with a state",
+            ),
+            ({"sliding_window": 3}, {}, ": sliding_window=3 means nothing for a layer with a state"),
+            ({"sinks": Sinks()}, {}, ": sinks=Sinks() is not built for LinearAttention: it must be None"),
+            (
+                {},
+                {"attention_bias": "qkv"},
+                ": bias='qkv' is not built for LinearAttention: it must be 'none'",
+            ),
+            ({}, {"qk_norm": True}, ": qk_norm=True is not built for LinearAttention: it must be False"),
+            ({}, {"family": "encoder"}, ": a state only looks back, which family='encoder' does not"),
+            ({}, {"family": "encoder-decoder"}, " has form, which a model of two stacks cannot have"),
+            ({}, {"positions": "alibi"}, " has form, which cannot have positions='alibi'"),
+        )
+    ],
+    *[
+        ({"feedforward": "none", **changed}, f"{name}=True needs an activation, but feedforward='none'")
+        for name, changed in (
+            ("feedforward_bias", {}),
+            ("head_transform", {"feedforward_bias": False, "head_transform": True}),
+        )
+    ],
     (
         {"kinds": {"near": {"gate": OutputGate()}}, "family": "encoder-decoder"},
         "kinds['near'] has gate, which a model of two stacks cannot have",

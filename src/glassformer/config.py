@@ -397,8 +397,6 @@ class ModelConfig:
             raise ValueError(f"kinds[{name!r}] has {inner[0]}, which a model of two stacks cannot have")
         if parts.get("form") is not None and self.positions in ("alibi", "t5"):
             raise ValueError(f"kinds[{name!r}] has form, which cannot have positions={self.positions!r}")
-        if self.family != "decoder" and hasattr(parts.get("form"), "taps"):
-            raise ValueError(f"kinds[{name!r}] has a state, which only looks back: it needs family='decoder'")
         if {self.positions, own.get("positions", self.positions)} - {"rope", "none"} and "positions" in own:
             raise ValueError(
                 f"kinds[{name!r}]: positions={own['positions']!r} cannot differ from layer to layer, except between "
@@ -418,7 +416,10 @@ class ModelConfig:
                 own[key] = getattr(flat, key)
         own = {key: own[key] for key in OF_A_LAYER if key in own}
         try:
-            return flat._only_layer().with_parts(parts), own | parts
+            layer = flat._only_layer().with_parts(parts)
+            if layer.attention.has_state and self.family != "decoder":
+                raise ValueError(f"a state only looks back, which family={self.family!r} does not")
+            return layer, own | parts
         except ValueError as error:
             raise ValueError(f"kinds[{name!r}]: {error}") from None
 

@@ -311,7 +311,12 @@ class _State:
 
     def arguments(self, attention: "Attention", norm_eps: float) -> dict[str, Any]:
         """Returns what it is built with."""
-        return vars(self)
+        return dict(vars(self))
+
+    @property
+    def state(self) -> int:
+        """Returns the numbers of the states of all heads."""
+        return self.n_heads * self.d_key * self.d_value
 
     @property
     def _projections(self) -> Counter[str]:
@@ -319,14 +324,13 @@ class _State:
         return Counter(DGK=2, DHU=2, GK=2 * self.taps, HU=self.taps)
 
     def seeing(self, attention: "Attention", n_read: int, n_past: int) -> int:
-        """A state is written and read; the delta rule first asks it what it returns for the key."""
-        n_uses = 3 if getattr(self, "delta", False) else 2
-        return n_uses * self.n_heads * self.d_key * self.d_value
+        """A state is written and read, step by step; the delta rule first asks it what it returns for the key."""
+        return (3 if getattr(self, "delta", False) else 2) * self.state
 
     def cached(self, attention: "Attention", n_positions: int) -> int:
         """The state of each head and the last inputs of the convolutions, for any number of positions."""
         convolved = 2 * self.n_key_heads * self.d_key + self.n_heads * self.d_value
-        return self.n_heads * self.d_key * self.d_value + (self.taps - 1) * convolved
+        return self.state + (self.taps - 1) * convolved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -389,6 +393,9 @@ class Mamba2(_State):
         return formula + Counter(GK=2, HU=1) if self.convolution_bias else formula
 
 
+PER_HEAD = "GHKU"
+"""What is as wide as heads alone is no matrix, but a convolution, a bias or a gain."""
+
 FORMS = (LatentAttention, CompressedAttention, LinearAttention, Mamba2)
 """What can take the place of softmax attention with W_k and W_v."""
 
@@ -449,6 +456,11 @@ class Attention:
         return isinstance(self.form, _State)
 
     @property
+    def state(self) -> int:
+        """Returns how many of the numbers of its cache are a state, which is in float32 at least."""
+        return self.form.state if isinstance(self.form, _State) else 0
+
+    @property
     def shares(self) -> bool:
         """Returns whether it leaves something to later layers, or takes it from earlier ones."""
         indexes = isinstance(self.form, LatentAttention) and (self.form.indexer or self.form.borrows_choice)
@@ -486,7 +498,7 @@ class Attention:
             matrices = (
                 n * math.prod(sizes[letter] for letter in product)
                 for product, n in self.form.parameters().items()
-                if len(product) > 1
+                if len(product) > 1 and not set(product) <= set(PER_HEAD)
             )
             return n_read * (sum(matrices) + self.form.seeing(self, n_read, n_past))
         widths = self.d_head * (2 * self.n_heads + self.n_maps * self.n_kv_heads)
@@ -605,6 +617,10 @@ class Layer:
     def __post_init__(self) -> None:
         if self.scores is not None and self.attention.sinks is not None:
             raise ValueError("sinks beside changed scores are not built: no published model has both")
+        if self.scores is not None and self.attention.has_state:
+            raise ValueError(
+                f"scores={self.scores!r} means nothing for a layer with a state: it has no scores"
+            )
 
     @property
     def n_sublayers(self) -> int:

@@ -24,7 +24,7 @@ LETTERS = {
     "K": "d_head",
 }
 OF_FORMS = {
-    "R": "d_latent",
+    "R": "d_latent or rank",
     "Q": "d_query_latent",
     "P": "d_rotated",
     "N": "d_head - d_rotated",
@@ -135,8 +135,7 @@ class ParameterCount:
         used = set().union(*(set(product) for part in self.parts for product in part.formula))
         sizes = []
         for letter, name in (LETTERS | OF_FORMS).items():
-            given = [self.sizes] if letter in LETTERS else self.own_sizes.values()
-            values = dict.fromkeys(f"{own[letter]:,}" for own in given if letter in own)
+            values = dict.fromkeys(f"{own[letter]:,}" for own in self.own_sizes.values() if letter in own)
             if letter in used:
                 sizes.append(f"{letter} = {name} = {' or '.join(values)}")
         return [", ".join(sizes[start : start + 4]) for start in range(0, len(sizes), 4)]
@@ -168,6 +167,7 @@ def of_layers(
             sum(layers[kind][1] for kind in kinds),
             Counter(dict(formula)),
             each,
+            "" if formula else "none",
         )
         for (*formula, each), kinds in lines.items()
     ]

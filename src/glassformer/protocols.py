@@ -17,6 +17,7 @@ __all__ = [
     "AnyPositions",
     "AnyTask",
     "AnyTransformer",
+    "is_vector",
 ]
 __dir__ = __all__.copy
 
@@ -74,7 +75,8 @@ class AnyModel(Protocol):
     A checkpoint has its parameters, which are in float32 or float64, and nothing else of its state. The optimizers and
     `initialize` know a weight by its name. Matrices in `blocks`, such as "blocks.0.mixer.W_o.weight", have the
     rate of matrices, and Muon if it is chosen; `unembedding` has the head's rate, and all other matrices that of
-    embeddings. In each sublayer, `W_o` or `W_down` is the matrix that writes to the stream.
+    embeddings. Vectors have the rate of norms and no decay, and so has what `is_vector` counts among them. In each
+    sublayer, `W_o` or `W_down` is the matrix that writes to the stream.
     """
 
     config: ModelConfig
@@ -83,6 +85,11 @@ class AnyModel(Protocol):
     def forward(self, ids: Any, **inputs: Any) -> Any:
         """Maps ids (B, T), and any other inputs of the task, to logits (B, T, V)."""
         ...
+
+
+def is_vector(name: str, n_axes: int) -> bool:
+    """Returns whether a weight is a vector, or the weights of a short convolution, which are some for each feature."""
+    return n_axes < 2 or name.split(".")[-2].startswith("convolution")
 
 
 OF_A_MODEL = ("config", "forward")

@@ -12,6 +12,8 @@ from glassformer.layers import (
     Indexer,
     KeyValueSharing,
     LatentAttention,
+    LinearAttention,
+    Mamba2,
     OutputGate,
     PositionScale,
     Residual,
@@ -214,6 +216,47 @@ SYSTEMS = {
             },
         },
         order="near chosen all",
+    ),
+    "states and attention": GPT2.replace(
+        n_layers=4,
+        positions="rope",
+        rope_base=50.0,
+        norm="rmsnorm",
+        attention_bias="none",
+        kinds={
+            "gated": {"form": LinearAttention(n_heads=4, n_key_heads=2, d_key=3, d_value=2)},
+            "channels": {
+                "form": LinearAttention(
+                    n_heads=2,
+                    n_key_heads=2,
+                    d_key=4,
+                    d_value=3,
+                    decay="channel",
+                    rank=3,
+                    gate="sigmoid",
+                    taps=2,
+                ),
+                "residual": Residual(placement="sandwich", scale=0.5),
+            },
+            "near": {"sliding_window": 3, "n_kv_heads": 1},
+            "plain": {
+                "form": LinearAttention(
+                    n_heads=1, n_key_heads=1, d_key=2, d_value=5, delta=False, decay="none", taps=1
+                ),
+                "feedforward": "none",
+                "feedforward_bias": False,
+            },
+        },
+        order="gated channels near plain",
+    ),
+    "Mamba-2": GPT2.replace(
+        positions="none",
+        norm="rmsnorm",
+        attention_bias="none",
+        feedforward="none",
+        feedforward_bias=False,
+        kinds={"mamba": {"form": Mamba2(n_heads=4, n_key_heads=2, d_key=3, d_value=5)}},
+        order="mamba",
     ),
     "a GPT in NumPy": GPT2.replace(positions="sinusoidal", attention_bias="none", feedforward="gelu_tanh"),
     "a GPT of 736": GPT2.replace(

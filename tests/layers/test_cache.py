@@ -11,7 +11,7 @@ from .grid import SYSTEMS
 from .rooms import both_rooms
 from .twins import build, run
 
-DECODERS = ["GPT-2", "the modern one", "near and far", "BLOOM", "2017", "T5"]
+DECODERS = ["GPT-2", "the modern one", "near and far", "states and attention", "BLOOM", "2017", "T5"]
 every_decoder = pytest.mark.parametrize("name", DECODERS)
 
 

@@ -57,8 +57,8 @@ def test_layers_that_run_what_is_shown_of_them_compute_the_same(shown, monkeypat
     for item in layers_of(room.layers):
         if inspect.isclass(item):
             for name, function in vars(executed(item, shown)).items():
-                # In the other room `super()` would be that of the class that is shown
-                if inspect.isfunction(function) and not (room is NN and name == "__init__"):
+                # `super()` would be that of the class that is shown
+                if inspect.isfunction(function) and "__class__" not in function.__code__.co_freevars:
                     monkeypatch.setattr(item, name, function)
     np.testing.assert_array_equal(run(room, build(room, config), read), expected)
 
@@ -87,6 +87,8 @@ ARGUMENTS = {
     "merge": (X, X[..., 0], -X, X[..., 1]),
     "merge_heads": (X[None],),
     "orthogonalized": (X[0],),
+    "recurrent_chunks": (X, X, X),
+    "recurrent_steps": (X, X, X),
     "relative_positions": (P, P),
     "relu": (X,),
     "relu2": (X,),
@@ -104,7 +106,10 @@ ARGUMENTS = {
     "t5_bucket": (P,),
     "window_mask": (2, 3),
 }
+RECURRENT = {"log_decay": -np.abs(X), "strength": X[..., :1]}
 OPTIONS = {
+    "recurrent_chunks": RECURRENT | {"chunk": 2},
+    "recurrent_steps": RECURRENT,
     "t5_bucket": {"bidirectional": True},
     "stretch": {"scaling": "yarn", "original_context": 9, "interpolation": 2.0},
     "window_mask": {"window": 2},
@@ -121,8 +126,9 @@ def test_functions_are_what_is_shown_of_them(shown, room):
     assert {item.__name__ for item in functions} <= {*ARGUMENTS, *IN_NUMPY_ALONE}
     for item in functions:
         if item.__name__ in ARGUMENTS:
-            given = [room.array(a) if isinstance(a, np.ndarray) else a for a in ARGUMENTS[item.__name__]]
-            options = OPTIONS.get(item.__name__, {})
+            given, options = ARGUMENTS[item.__name__], OPTIONS.get(item.__name__, {})
+            given = [room.array(a) if isinstance(a, np.ndarray) else a for a in given]
+            options = {n: room.array(a) if isinstance(a, np.ndarray) else a for n, a in options.items()}
             outputs, expected = executed(item, shown)(*given, **options), item(*given, **options)
             for got, wanted in zip(
                 *([x if isinstance(x, tuple) else (x,) for x in (outputs, expected)]), strict=True

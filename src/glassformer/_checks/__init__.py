@@ -65,9 +65,12 @@ from glassformer._checks.numbers import (
 )
 from glassformer._checks.ram import SLACK, fits
 from glassformer._checks.recurrence import (
+    fits_state,
     going_back_to_a_mark,
     layer_with_a_state,
     markable,
+    neighbours,
     padding_alone,
     recurrence,
+    state_sizes,
 )

@@ -14,9 +14,9 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.inside.look import (
-    check_feedforward,
     check_heads,
     check_model,
+    check_network,
     decoder_of,
     entering,
     look,
@@ -50,7 +50,8 @@ def ablated(
     Derived in chapter 07.
 
     Raises:
-        ValueError: there is no such block, sublayer, head or neuron; or the model is not a decoder.
+        ValueError: there is no such block, sublayer, head or neuron; the layer has a state; or the model is not a
+            decoder.
         TypeError: the model is not a NumPy Transformer, or a number is not whole.
     """
     linear, removed = _removed(model, block, sublayer, which)
@@ -113,12 +114,13 @@ def ablations(
         TypeError: the model is not a NumPy Transformer.
     """
     check_model(model)
+    check_heads(model)
     batches = list(batches)
     losses = {"nothing": mean_loss(model, batches)}
     for i, block in enumerate(decoder_of(model).blocks):
         heads = [f"head {h}" for h in range(block.attention.n_heads)]
-        network = ["feed-forward"] if model.config.layer(i).n_sublayers == 2 else []
-        for name in ("attention", *heads, *network):
+        networks = ["feed-forward"] if model.config.layer(i).n_sublayers == 2 else []
+        for name in ("attention", *heads, *networks):
             part = f"block {i}: {name}"
             with without(model, [part], mean_over=mean_over):
                 losses[part] = mean_loss(model, batches)
@@ -154,9 +156,9 @@ def _removed(
     attends = sublayer == "attention"
     attention: Any = blocks[block].attention
     if attends:
-        check_heads(model)
+        check_heads(model, block)
     else:
-        check_feedforward(model, block)
+        check_network(model, block)
     linear = attention.W_o if attends else blocks[block].feedforward.W_down
     size_name, n_parts = ("n_heads", model.config.n_heads) if attends else ("d_ff", linear.n_in)
     chosen = np.arange(n_parts) if which is None else np.asarray(which)

@@ -49,7 +49,7 @@ def writes(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> dict[str, Fl
         each = heads @ W_o.weight.reshape(H, -1, W_o.n_out)  # (..., H, T, D)
         written |= {f"block {i}: head {h}": each[..., h, :, :] for h in range(H)}
         if W_o.bias is not None:
-            written[f"block {i}: attention bias"] = np.broadcast_to(W_o.bias, each[..., 0, :, :].shape)
+            written[f"block {i}: attention bias"] = np.broadcast_to(W_o.bias, written["embedding"].shape)
         if model.config.layer(i).n_sublayers == 2:
             written[f"block {i}: feed-forward"] = next(feedforward_writes)
     return written

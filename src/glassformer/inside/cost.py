@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.inside.look import check_model, of_either_room
+from glassformer.inside.look import check_model, check_no_state, of_either_room
 from glassformer.inside.reporting import reporting
 from glassformer.scratch import Transformer, cross_entropy_backward
 from glassformer.scratch.layer import Layer
@@ -54,8 +54,13 @@ def cost(model: Transformer, ids: Integer[np.ndarray, " T"]) -> dict[str, Cost]:
     """Returns a decoder's cost for one text, forward and back, by part of `PARTS`. Leaves the model unchanged.
 
     Derived in chapter 09.
+
+    Raises:
+        ValueError: as for `logit_lens`, or a layer has a state.
+        TypeError: the model is not a NumPy Transformer.
     """
     check_model(model)
+    check_no_state(model, "the systems of equations that it solves would not be counted")
     model, ids = copy.deepcopy(model), np.array(ids)  # a view would keep more memory than is read
     meter = _Meter()
     for path, layer in list(model.layers()):

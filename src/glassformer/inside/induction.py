@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from glassformer import _checks as checks
-from glassformer.inside.look import check_model, look, of_either_room
+from glassformer.inside.look import check_model, check_no_state, look, of_either_room
 from glassformer.scratch import Transformer
 from glassformer.scratch.loss import cross_entropy
 from glassformer.shapes import Float, Integer
@@ -90,6 +90,8 @@ def _attention_to(
     model: Transformer, ids: Integer[np.ndarray, "*B T"], queries: np.ndarray, offset: int
 ) -> Float[np.ndarray, "L H"]:
     """Returns the mean attention from the positions `queries` to those `offset` further on."""
+    check_model(model)
+    check_no_state(model, "it has no attention weights")
     weights = look(model, ids).arrays("weights", "attention")  # L of them, (..., H, T, S)
     attention_paid = np.stack([w[..., queries, queries + offset] for w in weights])  # (L, ..., H, queries)
     return (

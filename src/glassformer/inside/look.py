@@ -90,28 +90,38 @@ def check_stream_is_a_sum(model: Transformer) -> None:
         )
 
 
-def check_heads(model: Transformer) -> None:
-    """Checks that what heads have mixed reaches W_o as it is, each head by rows of its own."""
-    for layer, _ in model.config.layers(model.config.n_layers).values():
-        attention = layer.attention
+def check_heads(model: Transformer, *blocks: int) -> None:
+    """Checks that what heads have mixed reaches W_o as it is, each head by rows of its own: in all blocks, or these."""
+    for i in blocks or range(model.config.n_layers):
+        attention = model.config.layer(i).attention
         if attention.gate is not None or isinstance(attention.form, CompressedAttention):
             raise ValueError(
-                "a layer changes what its heads have mixed before W_o, so they cannot be taken apart"
+                f"layer {i} changes what its heads have mixed before W_o, so they cannot be taken apart"
+            )
+        if attention.has_state:
+            raise ValueError(
+                f"layer {i} has a state, and norms what its heads have read before W_o, so they cannot be taken apart"
             )
 
 
-def check_feedforward(model: Transformer, block: int | None = None) -> None:
-    """Checks that a block, or every block, has a feed-forward network."""
-    for i in range(model.config.n_layers) if block is None else [block]:
-        if model.config.layer(i).n_sublayers == 1:
-            raise ValueError(f"block {i} has no feed-forward network, and so no neurons")
+def check_no_state(model: Transformer, so: str) -> None:
+    """Checks that no layer has a state; `so` says why it must not."""
+    for i in range(model.config.n_layers):
+        if model.config.layer(i).attention.has_state:
+            raise ValueError(f"layer {i} has a state, so {so}")
+
+
+def check_network(model: Transformer, block: int) -> None:
+    """Checks that a layer has a feed-forward network."""
+    if model.config.layer(block).n_sublayers == 1:
+        raise ValueError(f"layer {block} has no feed-forward network")
 
 
 def entering(seen: Trace, block: int, sublayer: str) -> Float[ndarray, "*B T _"]:
     """Returns the input of a sublayer's last matrix: the heads' outputs side by side, or the neurons."""
     own = Trace()
-    own.extend(each for each in seen if each.part.endswith(f"block {block}"))
+    own += [one for one in seen if one.part == f"decoder: block {block}"]
     if sublayer == "feed-forward":
         return own.arrays("neurons", sublayer)[0]
-    [weights], [v] = own.arrays("weights", sublayer), own.arrays("v", sublayer)
+    weights, v = own.arrays("weights", sublayer)[0], own.arrays("v", sublayer)[0]
     return merge_heads(weights @ v)  # (..., T, H·K)

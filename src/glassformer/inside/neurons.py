@@ -10,7 +10,7 @@ import numpy as np
 from glassformer import _checks as checks
 from glassformer.inside.attribution import linear_part
 from glassformer.inside.look import (
-    check_feedforward,
+    check_network,
     check_stream_is_a_sum,
     decoder_of,
     entering,
@@ -55,7 +55,7 @@ def promoted_logits(model: Transformer, block: int) -> Float[np.ndarray, "F V"]:
     check_stream_is_a_sum(model)
     blocks = decoder_of(model).blocks
     checks.indices("block", np.asarray(block), "n_layers", len(blocks))
-    check_feedforward(model, block)
+    check_network(model, block)
     return read_out(model, blocks[block].feedforward.W_down.weight)
 
 
@@ -83,7 +83,6 @@ def memories(
         TypeError: the model is not a NumPy Transformer, or the ids are not integers.
     """
     check_stream_is_a_sum(model)
-    check_feedforward(model)
     checks.one_axis("ids", ids)
     checks.integers("ids", ids)
     checks.whole("n_contexts", n_contexts)
@@ -116,6 +115,7 @@ def _strongest(
     kept = {
         (i, sign): (np.full((F, n), -np.inf), np.zeros((F, n), np.int64))
         for i in range(model.config.n_layers)
+        if model.config.layer(i).n_sublayers == 2
         for sign in signs
     }
     step = max(1, AT_A_TIME // T)

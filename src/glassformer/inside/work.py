@@ -1,8 +1,8 @@
 """Computes a decoder's work and memory: multiply–adds, by formula and by counting, and the bytes of a cache.
 
 Only matrix products are counted, which make up all but a few per cent of the work: a product of (n, m) with
-(m, k) takes n·m·k multiplications and as many additions. Norms, softmax, rotations and activations are left
-out. The axes: T positions that are read, S positions that they attend to.
+(m, k) takes n·m·k multiplications and as many additions. Norms, softmax, rotations, activations and short
+convolutions are left out. The axes: T positions that are read, S positions that they attend to.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,8 @@ from glassformer.scratch import Transformer
 def multiply_adds(config: ModelConfig, n_read: int, n_past: int = 0, *, n_logits: int = 1) -> int:
     """Returns the multiply–adds of a pass that reads `n_read` positions after `n_past` cached ones.
 
-    Every score counts, including those that the mask then hides. `n_logits` of the positions go through the
+    Every score counts, including those that the mask then hides. A state is read and written step by step, also where
+    `scratch` goes through chunks. `n_logits` of the positions go through the
     head: one is enough to generate text, and `generate` computes one; `model(ids)` computes all.
 
     Derived in chapter 11.
@@ -79,7 +80,7 @@ class Keeps(Protocol):
 def cache_bytes(model: ModelConfig | Keeps, n_positions: int, *, bytes_per_number: int = 4) -> int:
     """Returns the bytes of what all layers keep of `n_positions` of one text; a float32 has 4 bytes.
 
-    A layer with a window keeps only what the window can still see, and a state is kept in float32.
+    A layer with a window keeps only what the window can still see, and a state is in float32 at least.
 
     Derived in chapter 11.
 
@@ -92,7 +93,9 @@ def cache_bytes(model: ModelConfig | Keeps, n_positions: int, *, bytes_per_numbe
     if isinstance(model, ModelConfig):
         _check_decoder(model)
         layers = model.layers(model.n_layers).values()
-        return bytes_per_number * sum(n * layer.attention.cached(n_positions) for layer, n in layers)
+        numbers = sum(n * layer.attention.cached(n_positions) for layer, n in layers)
+        in_states = sum(n * layer.attention.state for layer, n in layers)
+        return bytes_per_number * numbers + max(0, 4 - bytes_per_number) * in_states
     found = 0
     for word, kept in model.kept(n_positions).items():
         if kept is None:
@@ -114,7 +117,8 @@ def counting(model: Transformer) -> Iterator[Count]:
 
     `with counting(model) as count: model(ids)` leaves the number in `count.multiply_adds`. No formula is
     used: inside the `with` block, the model's weights are arrays that report every product of themselves or
-    of anything computed from them.
+    of anything computed from them. Where a layer with a state goes through chunks, it takes more of them than its
+    steps, and the systems of equations that it solves are not counted.
 
     Derived in chapter 11.
 

@@ -33,6 +33,7 @@ from glassformer.nn.compressed import (
 from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.feedforward import (
     FeedForward,
+    NoFeedForward,
     gelu,
     gelu_tanh,
     relu,
@@ -120,6 +121,7 @@ __all__ = [
     "Mamba2",
     "ModelCache",
     "MultiHeadAttention",
+    "NoFeedForward",
     "NoNorm",
     "NoPositions",
     "OutputGate",

@@ -104,7 +104,7 @@ class FeedForward(nn.Module):
 
 
 class NoFeedForward(nn.Module):
-    """As `scratch.NoFeedForward`, in PyTorch."""
+    """Adds nothing to the stream: the second sublayer of a layer that has only one."""
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Maps x to zeros of its shape."""

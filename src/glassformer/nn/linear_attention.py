@@ -70,7 +70,10 @@ class LinearAttention(nn.Module):
             for size in (keys, keys, values)
         )
         self.W_write = Linear(d_model, n_heads, **init_kwargs) if delta else None
-        self.W_decay = self.W_decay_down = self.log_rate = self.decay_bias = None
+        self.W_decay: Any = None
+        self.W_decay_down: Any = None
+        self.log_rate: Any = None
+        self.decay_bias: Any = None
         if decay != "none":
             n_decays = n_heads * (d_key if decay == "channel" else 1)
             n_in = d_model
@@ -105,14 +108,18 @@ class LinearAttention(nn.Module):
         checks.left_out(memory=memory, score_bias=score_bias)
         T = x.shape[-2]
         n_past = 0 if cache is None else cache.length
-        checks.padding_alone(mask, n_past + T)
+        checks.padding_alone(mask, (*x.shape[:-2], n_past + T))
         enter_sublayer("attention")
         real = None
-        if mask is not None:
-            real = mask[..., 0, 0, -T:].expand(x.shape[:-1])
+        if mask is not None:  # (..., S), without the axes of heads and queries
+            real = mask.reshape(*mask.shape[:-3], mask.shape[-1])
+            real = real[..., -T:].expand(x.shape[:-1])
 
         # Project, convolve, and scale
-        past = None if cache is None else cache.values
+        state = past = None
+        if cache is not None:
+            checks.fits_state(cache, self._kept())
+            state, past = cache.keys, cache.values
         q, k, v, inputs = self._projected(x, past, real)
         q, k = self._scaled(q, k)
         sharing = self.n_heads // self.n_key_heads
@@ -129,11 +136,11 @@ class LinearAttention(nn.Module):
             v.to(wide),
             strength=strength.to(wide),
             log_decay=log_decay.to(wide),
-            state=None if cache is None else cache.keys,
+            state=state,
             delta=self.delta,
         )
         if cache is not None:
-            cache.append(state, inputs, T)
+            cache.advance(state, inputs, T)
         see(read=read, state=state)
 
         # Merge
@@ -146,17 +153,23 @@ class LinearAttention(nn.Module):
         self, batch_size: int, length: int, *, rewindable: int = 0
     ) -> StateCache:
         """As `scratch.LinearAttention.new_cache`."""
-        widths = (self.W_q.n_out, self.W_k.n_out, self.W_v.n_out)
+        state, inputs = self._kept()
         weight = self.W_o.weight
         return StateCache(
             batch_size,
             length,
-            state=(self.n_heads, self.d_key, self.d_value),
-            inputs=(self.taps - 1, sum(widths)),
+            state=state,
+            inputs=inputs,
             rewindable=rewindable,
             dtype=weight.dtype,
             device=weight.device,
         )
+
+    def _kept(self) -> tuple[tuple[int, int, int], tuple[int, int]]:
+        """Returns the shapes (H, K, U) of a text's state and (N, E) of the inputs that are convolved next."""
+        n_convolved = self.W_q.n_out + self.W_k.n_out + self.W_v.n_out
+        state = self.n_heads, self.d_key, self.d_value
+        return state, (self.taps - 1, n_convolved)
 
     # The queries, keys and values
 

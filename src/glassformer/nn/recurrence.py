@@ -35,7 +35,7 @@ def recurrent_steps(
         value = v[..., t, None, :]  # (..., 1, U)
         if delta:
             value = value - key.transpose(-1, -2) @ state
-        state = state + key * (strength[..., t, None, :] * value)
+        state = state + key @ (strength[..., t, None, :] * value)
         read.append(q[..., t, None, :] @ state)
     return torch.cat(read, dim=-2), state
 

@@ -37,6 +37,7 @@ class ShortConvolution(nn.Module):
     ) -> tuple[Float[Tensor, "*B T E"], Float[Tensor, "*B N E"]]:
         """As `scratch.ShortConvolution.forward`."""
         checks.vectors("x", x, "n_features", self.n_features, "T, E")
+        checks.neighbours(past, real, tuple(x.shape), self.taps)
         T, order = x.shape[-2], None
         if real is not None:
             order = (~real).to(torch.uint8).argsort(dim=-1, stable=True)
@@ -49,11 +50,12 @@ class ShortConvolution(nn.Module):
             y = y + rows[..., i : i + T, :] * self.weight[i]
         if self.bias is not None:
             y = y + self.bias
-        if order is None or real is None:
+        if real is None or order is None:
             return y, rows[..., T:, :]
         taps = torch.arange(self.taps - 1, device=x.device)
         last = real.sum(dim=-1, keepdim=True) + taps
-        return _rows(y, order.argsort(dim=-1)), _rows(rows, last)
+        y = _rows(y, order.argsort(dim=-1)) * real[..., None]
+        return y, _rows(rows, last)
 
 
 def _rows(x: Tensor, indices: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ class StateCache(KeyValueCache):
         checks.whole("batch_size", batch_size)
         checks.whole("capacity", capacity)
         checks.whole("rewindable", rewindable, at_least=0)
+        checks.state_sizes(state, inputs)
         self.capacity = capacity
         wide = torch.promote_types(dtype, torch.float32)
         self.keys = torch.zeros((batch_size, *state), dtype=wide, device=device)
@@ -42,13 +43,23 @@ class StateCache(KeyValueCache):
         self.keys.zero_()
         self.values.zero_()
 
-    def append(
+    def advance(
         self,
         state: Float[Tensor, "B H K U"],
         inputs: Float[Tensor, "B N E"],
         n_new: int = 1,
     ) -> None:
         """Replaces the state and the inputs by those after `n_new` more positions."""
+        for name, new, old in (
+            ("state", state, self.keys),
+            ("inputs", inputs, self.values),
+        ):
+            checks.equal(
+                f"{name}.shape",
+                tuple(new.shape),
+                "the cache's",
+                tuple(old.shape),
+            )
         checks.room_in_cache(n_new, self.length, self.capacity)
         self.keys[:], self.values[:] = state, inputs
         self.length += n_new

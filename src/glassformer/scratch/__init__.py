@@ -36,6 +36,7 @@ from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.embedding import TokenEmbedding
 from glassformer.scratch.feedforward import (
     FeedForward,
+    NoFeedForward,
     gelu,
     gelu_tanh,
     relu,
@@ -140,6 +141,7 @@ __all__ = [
     "ModelCache",
     "MultiHeadAttention",
     "Muon",
+    "NoFeedForward",
     "NoNorm",
     "NoPositions",
     "OutputGate",

@@ -111,7 +111,10 @@ class LinearAttention(Layer):
             for size in (keys, keys, values)
         )
         self.W_write = Linear(d_model, n_heads, **init_kwargs) if delta else None
-        self.W_decay = self.W_decay_down = self.log_rate = self.decay_bias = None
+        self.W_decay: Any = None
+        self.W_decay_down: Any = None
+        self.log_rate: Any = None
+        self.decay_bias: Any = None
         if decay != "none":
             n_decays = n_heads * (d_key if decay == "channel" else 1)
             n_in = d_model
@@ -145,7 +148,7 @@ class LinearAttention(Layer):
         """Maps x (..., T, D) to (..., T, D).
 
         `mask` (..., 1, 1, S) is False at padding, which neither writes nor makes
-        anything decay, wherever it stands. With a `cache`, x holds only the new
+        anything decay, wherever it stands; what comes out there is 0. With a `cache`, x holds only the new
         positions. `memory` and `score_bias` must be None; `position_ids` and
         `shared` change nothing.
 
@@ -159,14 +162,18 @@ class LinearAttention(Layer):
         checks.left_out(memory=memory, score_bias=score_bias)
         T = x.shape[-2]
         n_past = 0 if cache is None else cache.length
-        checks.padding_alone(mask, n_past + T)
+        checks.padding_alone(mask, (*x.shape[:-2], n_past + T))
         enter_sublayer("attention")
         real = None
-        if mask is not None:
-            real = np.broadcast_to(mask[..., 0, 0, -T:], x.shape[:-1])
+        if mask is not None:  # (..., S), without the axes of heads and queries
+            real = mask.reshape(*mask.shape[:-3], mask.shape[-1])
+            real = np.broadcast_to(real[..., -T:], x.shape[:-1])
 
         # Project, convolve, and scale
-        past = None if cache is None else cache.values
+        state = past = None
+        if cache is not None:
+            checks.fits_state(cache, self._kept())
+            state, past = cache.keys, cache.values
         q, k, v, inputs = self._projected(x, past, real, saved)
         q, k = self._scaled(q, k, saved)
         sharing = self.n_heads // self.n_key_heads
@@ -180,15 +187,14 @@ class LinearAttention(Layer):
             "log_decay": log_decay,
             "delta": self.delta,
         }
-        state = None if cache is None else cache.keys
-        if saved is None and T == 1:
+        if cache is not None and T == 1:
             read, state = recurrent_steps(q, k, v, state=state, **given)
         else:
             read, state = recurrent_chunks(
                 q, k, v, state=state, saved=saved, **given
             )
         if cache is not None:
-            cache.append(state, inputs, T)
+            cache.advance(state, inputs, T)
         see(read=read, state=state)
 
         # Merge
@@ -227,15 +233,21 @@ class LinearAttention(Layer):
 
         If `rewindable` is above 0, it has room for the copies that `mark` makes.
         """
-        widths = (self.W_q.n_out, self.W_k.n_out, self.W_v.n_out)
+        state, inputs = self._kept()
         return StateCache(
             batch_size,
             length,
-            state=(self.n_heads, self.d_key, self.d_value),
-            inputs=(self.taps - 1, sum(widths)),
+            state=state,
+            inputs=inputs,
             rewindable=rewindable,
             dtype=self.W_o.weight.dtype,
         )
+
+    def _kept(self) -> tuple[tuple[int, int, int], tuple[int, int]]:
+        """Returns the shapes (H, K, U) of a text's state and (N, E) of the inputs that are convolved next."""
+        n_convolved = self.W_q.n_out + self.W_k.n_out + self.W_v.n_out
+        state = self.n_heads, self.d_key, self.d_value
+        return state, (self.taps - 1, n_convolved)
 
     # The queries, keys and values
 
@@ -331,7 +343,7 @@ class LinearAttention(Layer):
                 sigmoid(self.W_write(x, saved)), self.n_heads
             )
         log_decay = np.zeros(shape, x.dtype)
-        softplus = slope = None
+        slope = None
         if self.W_decay is not None:
             softplus, slope = self._softplus(x, saved)
             log_decay = -np.exp(self.log_rate)[:, None, None] * softplus
@@ -434,7 +446,8 @@ def first_decays(
     So at first a head keeps between 20% and 99.9% of its state from one position
     to the next. Without a generator, both are zeros.
 
-    Source: Gu and Dao 2023, "Mamba", section 3.6.
+    Source: the steps: Gu and Dao 2023, "Mamba", section 3.6; the rates: the code of
+    Mamba-2.
     """
     if generator is None:
         return np.zeros(n_heads, dtype), np.zeros(n_decays, dtype)

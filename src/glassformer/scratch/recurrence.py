@@ -5,7 +5,7 @@ key, U those of a value.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,11 +46,11 @@ def recurrent_steps(
     second form is linear attention without a denominator.
 
     Source: linear attention: Katharopoulos et al. 2020, "Transformers are RNNs",
-    equations 16 to 20; the delta rule: Schlag et al. 2021, "Linear Transformers
-    Are Secretly Fast Weight Programmers", equation 25; with decay: Yang et al.
-    2024, "Gated Delta Networks", equation 10; per feature: Kimi Team 2025, "Kimi
-    Linear", equation 1; Mamba-2: Dao and Gu 2024, "Transformers are SSMs",
-    equation 16. Derived in chapter 17.
+    section 3.4; the delta rule: Schlag et al. 2021, "Linear Transformers Are
+    Secretly Fast Weight Programmers", section 4.2; with decay: Yang et al. 2024,
+    "Gated Delta Networks", section 3.1; per feature: Kimi Team 2025, "Kimi
+    Linear", section 3; Mamba-2: Dao and Gu 2024, "Transformers are SSMs",
+    section 2. Derived in chapter 17.
 
     Raises:
         ValueError: a shape does not fit, or there is no position.
@@ -65,7 +65,7 @@ def recurrent_steps(
         value = v[..., t, None, :]  # (..., 1, U)
         if delta:
             value = value - key.swapaxes(-1, -2) @ state
-        state = state + key * (strength[..., t, None, :] * value)
+        state = state + key @ (strength[..., t, None, :] * value)
         read[..., t, :] = (q[..., t, None, :] @ state)[..., 0, :]
     return read, state
 
@@ -147,7 +147,7 @@ def recurrent_chunks_backward(
         c = _Chunk.of(q, k, log_decay, rows)
         beta, value, from_read = (a[..., rows, :] for a in (strength, v, grad))
         error = value - c.k_past @ state if delta else value
-        system = c.system(beta) if delta else None
+        system: Any = c.system(beta) if delta else None
         written = beta * error
         if delta:
             written = np.linalg.solve(system, written)
@@ -162,7 +162,9 @@ def recurrent_chunks_backward(
         to_state = c.kept * grad_state + c.q_past.swapaxes(-1, -2) @ from_read
 
         # What is written
-        to_k_past = to_pairs = None
+        to_k_past: Any = None
+        to_pairs: Any = None
+        to_beta = 0.0
         if delta:
             to_written = np.linalg.solve(system.swapaxes(-1, -2), to_written)
             to_system = -c.before(to_written @ written.swapaxes(-1, -2))
@@ -170,9 +172,8 @@ def recurrent_chunks_backward(
             to_k_past = -(beta * to_written) @ state.swapaxes(-1, -2)
             to_state -= c.k_past.swapaxes(-1, -2) @ (beta * to_written)
             to_pairs = beta * to_system
-        to_beta = (to_written * error).sum(axis=-1, keepdims=True)
-        if delta:
-            to_beta = to_beta + (to_system * pairs).sum(axis=-1, keepdims=True)
+            to_beta = (to_system * pairs).sum(axis=-1, keepdims=True)
+        to_beta = to_beta + (to_written * error).sum(axis=-1, keepdims=True)
         grad_v[..., rows, :] = beta * to_written
         grad_strength[..., rows, :] = to_beta
 

@@ -3,6 +3,8 @@
 The axes: B batch, T positions, E features.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -51,9 +53,10 @@ class ShortConvolution(Layer):
 
         `past` is what an earlier call returned. `real` is False at padding, which is
         passed over wherever it stands: what is before it and what is after it are
-        neighbours.
+        neighbours, and it becomes 0 itself.
         """
         checks.vectors("x", x, "n_features", self.n_features, "T, E")
+        checks.neighbours(past, real, tuple(x.shape), self.taps)
         T, order = x.shape[-2], None
         if real is not None:
             order = np.argsort(~real, axis=-1, kind="stable")[..., None]
@@ -61,34 +64,34 @@ class ShortConvolution(Layer):
         if past is None:
             past = np.zeros((*x.shape[:-2], self.taps - 1, x.shape[-1]), x.dtype)
         rows = np.concatenate([past, x], axis=-2)
-        y = sum(
+        y: Any = sum(
             weight * rows[..., i : i + T, :]
             for i, weight in enumerate(self.weight)
         )
         if self.bias is not None:
             y = y + self.bias
-        save_for_backward(saved, rows, order)
-        if order is None:
+        save_for_backward(saved, rows, order, real)
+        if real is None or order is None:
             return y, rows[..., T:, :]
         n_real = real.sum(axis=-1)[..., None, None]
         last = n_real + np.arange(self.taps - 1)[:, None]
         back = np.argsort(order, axis=-2)
-        y = np.take_along_axis(y, back, axis=-2)
+        y = np.take_along_axis(y, back, axis=-2) * real[..., None]
         return y, np.take_along_axis(rows, last, axis=-2)
 
     def backward(
         self, grad: Float[np.ndarray, "*B T E"], saved: Saved
     ) -> Float[np.ndarray, "*B T E"]:
         """Maps the gradient of the output to that of x."""
-        rows, order = saved.pop()
+        rows, order, real = saved.pop()
         T = grad.shape[-2]
         if order is not None:
-            grad = np.take_along_axis(grad, order, axis=-2)
+            grad = np.take_along_axis(grad * real[..., None], order, axis=-2)
         if self.bias is not None:
             self.accumulate(bias=_over_rows(grad))
         seen = [rows[..., i : i + T, :] for i in range(self.taps)]
         self.accumulate(weight=np.stack([_over_rows(grad * s) for s in seen]))
-        # What came in at t went to t, t + 1, … with the weights from the last one on
+        # What came in at t went to t, t + 1, … with the weights from the last on
         to_rows = np.zeros_like(rows)
         for i, weight in enumerate(self.weight):
             to_rows[..., i : i + T, :] += weight * grad

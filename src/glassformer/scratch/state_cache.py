@@ -1,5 +1,7 @@
 """The cache of a layer with a state, which does not grow."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -32,9 +34,11 @@ class StateCache(KeyValueCache):
         checks.whole("batch_size", batch_size)
         checks.whole("capacity", capacity)
         checks.whole("rewindable", rewindable, at_least=0)
+        checks.state_sizes(state, inputs)
         self.capacity = capacity
         self.keys = np.zeros((batch_size, *state), dtype)
-        self.values = np.zeros((batch_size, *inputs), dtype)
+        rows: Any = (batch_size, *inputs)
+        self.values = np.zeros(rows, dtype)
         self.copies: list[np.ndarray] = []
         if rewindable:
             self.copies = [self.keys.copy(), self.values.copy()]
@@ -45,13 +49,23 @@ class StateCache(KeyValueCache):
         self.length, self.marked = 0, None
         self.keys[:], self.values[:] = 0, 0
 
-    def append(
+    def advance(
         self,
         state: Float[np.ndarray, "B H K U"],
         inputs: Float[np.ndarray, "B N E"],
         n_new: int = 1,
     ) -> None:
         """Replaces the state and the inputs by those after `n_new` more positions."""
+        for name, new, old in (
+            ("state", state, self.keys),
+            ("inputs", inputs, self.values),
+        ):
+            checks.equal(
+                f"{name}.shape",
+                tuple(new.shape),
+                "the cache's",
+                tuple(old.shape),
+            )
         checks.room_in_cache(n_new, self.length, self.capacity)
         self.keys[:], self.values[:] = state, inputs
         self.length += n_new

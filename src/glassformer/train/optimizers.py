@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from glassformer.protocols import is_vector
 from glassformer.train.config import TrainingConfig
 from glassformer.train.muon import Muon
 from glassformer.train.schedule import muon_momentum, rate_share
@@ -21,8 +22,8 @@ NAMES = "protocols.AnyModel says how weights are named"
 
 
 def kind_of(name: str, weight: Tensor) -> str:
-    """Returns a weight's kind: "matrices" of the blocks, "embeddings", "head" or "norms" (all vectors)."""
-    if weight.ndim < 2:
+    """Returns a weight's kind: "matrices" of the blocks, "embeddings", "head" or "norms" (all that `is_vector`)."""
+    if is_vector(name, weight.ndim):
         return "norms"
     if SUBLAYER.match(name):
         return "matrices"
@@ -101,7 +102,7 @@ def initialize(model: nn.Module, config: TrainingConfig) -> None:
     """
     if config.init == "ours" and not config.zero_init:
         return
-    matrices = [name for name, weight in model.named_parameters() if weight.ndim > 1]
+    matrices = [name for name, weight in model.named_parameters() if not is_vector(name, weight.ndim)]
     sublayers = {found[0] for name in matrices if (found := SUBLAYER.match(name))}
     writing = {found[0] for name in matrices if OUTPUT.fullmatch(name) and (found := SUBLAYER.match(name))}
     if unknown := sorted(sublayers - writing) or ([] if sublayers else ["a model without blocks"]):
@@ -112,7 +113,7 @@ def initialize(model: nn.Module, config: TrainingConfig) -> None:
     if config.init == "gpt2":
         generator = torch.Generator().manual_seed(config.seed)
         for name, weight in model.named_parameters():
-            if weight.ndim < 2:
+            if is_vector(name, weight.ndim):
                 continue
             deviation = 0.02
             if OUTPUT.fullmatch(name):
