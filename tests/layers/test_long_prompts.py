@@ -73,6 +73,8 @@ def reading(room, model, cache, kind):
             given["position_ids"] = positions[:, begin:end]
         if source is not None:
             given["source"] = source
+            if kind == "padded":
+                given["source_mask"] = np.array([[True, True, True, False], [True, True, True, True]])
         given = {name: room.array(values) for name, values in given.items()}
         with torch.no_grad():
             found = room.numpy(model(room.array(ids[:, begin:end]), cache=cache, **given))
