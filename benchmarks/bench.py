@@ -18,6 +18,7 @@ import ctypes
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import time
@@ -25,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,7 +38,9 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from glassformer import huggingface, nn, scratch
 from glassformer.chapters.ch11 import character_times
 from glassformer.config import ModelConfig
+from glassformer.experiments import state_costs
 from glassformer.experiments.recipes import FIRST, LAST, rung
+from glassformer.experiments.state_costs import LENGTHS, MODELS, drawn
 from glassformer.experiments.training import trainer_of
 from glassformer.generate import generate
 from glassformer.published import published
@@ -674,6 +677,82 @@ def memory_of(room: str) -> float:
     return beyond - cache / 1e6  # below 0 where memory freed before is used again
 
 
+LONG = LENGTHS[-1]  # positions of a prompt
+AT_A_TIME = 1000  # positions of it in the steps that reading it at once is compared with
+
+
+def states() -> list[Row]:
+    """Measures what a prompt of 100,000 positions takes, and a token after it; each room has a process of its own."""
+    rows = []
+    for room, ours in (("scratch", "scratch (NumPy)"), ("nn", "nn (PyTorch)")):
+        run = subprocess.run(
+            [sys.executable, __file__, "--long-text-of", room], capture_output=True, text=True, check=True
+        )
+        found = json.loads(run.stdout)
+        reading = f"read {LONG:,} positions, hybrid 4 × 128"
+        took, more, apart, scores = (found[name] for name in ("seconds", "megabytes", "difference", "direct"))
+        for work, rival, measured, goal, met in (
+            (reading, "five minutes", f"{took:.0f} s", "≤ 300 s", took <= 300),
+            (f"memory, {reading}", "the loaded model", f"{more:.0f} MB more", "≤ 1000 MB", more <= 1000),
+            (
+                "its last logits, and the next",
+                "in steps of 1,000",
+                f"{apart:.0e} apart",
+                "≤ 1e-5",
+                apart <= 1e-5,
+            ),
+            ("its scores, the direct way", "8 GB", scores, "refused", "refused" in scores),
+        ):
+            rows.append(Row(work, ours, rival, measured, goal, met))
+        tokens = {model: found[model]["milliseconds"] for model in MODELS}
+        for model, (short, _, long) in tokens.items():
+            words = f"a token at {LONG:,}, {model}: {long:.1f} ms, {found[model]['bytes'][-1] / 1e6:,.1f} MB"
+            goal = 1.2 if model == "states" else float("inf")
+            rows.append(slower(words, ours, f"at {LENGTHS[0]:,}", [long / short], goal))
+    return rows
+
+
+def long_text_of(room: str) -> dict[str, Any]:
+    """Returns what `states` compares of one room."""
+    model, of_numpy = drawn(room, "hybrid")
+    ids = of_numpy(np.random.default_rng(0).integers(0, model.config.vocab_size, (1, LONG + 1)))
+    model(ids[:, :300], cache=model.new_cache(1, 300))  # libraries make their own buffers when first used
+    at_once: list[np.ndarray] = []
+    began = time.perf_counter()
+    megabytes = peak(lambda: at_once.append(last_logits(model, ids, LONG)))
+    took = time.perf_counter() - began
+    in_steps = last_logits(model, ids, AT_A_TIME)
+    found = {
+        "seconds": took,
+        "megabytes": megabytes,
+        "difference": float(np.abs(at_once[0] - in_steps).max() / np.abs(in_steps).max()),
+    }
+    found |= {name: state_costs.measure(room, name) for name in MODELS}
+    return found | {"direct": direct(room, of_numpy)}
+
+
+def last_logits(model: Any, ids: Any, step: int) -> np.ndarray:
+    """Returns the logits after a prompt that is read in steps of so many positions, and after the last id."""
+    cache = model.new_cache(1, LONG + 1)
+    for begin in range(0, LONG, step):
+        hidden = model.hidden(ids[:, begin : min(begin + step, LONG)], cache=cache)
+    both = model.head(hidden[:, -1:]), model(ids[:, LONG:], cache=cache)
+    return np.concatenate([np.asarray(one) for one in both])
+
+
+def direct(room: str, of_numpy: Callable[[np.ndarray], Any]) -> str:
+    """Says whether memory for all scores of one layer is refused to a process that may have 8 GB."""
+    resource.setrlimit(resource.RLIMIT_DATA, (8 * 10**9, 8 * 10**9))
+    x = of_numpy(np.zeros((4, LONG, 32), np.float32))
+    attend = {"scratch": scratch, "nn": nn}[room].scaled_dot_product_attention
+    size = f"{x.shape[0] * LONG**2 * 4 / 1e9:.0f} GB"
+    try:
+        attend(x, x, x, causal=True)
+    except (MemoryError, RuntimeError) as error:  # of NumPy, and of torch
+        return f"{size}, refused" if "llocate" in str(error) else str(error)
+    return size
+
+
 def _resident(name: str) -> int:
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name))
@@ -726,6 +805,7 @@ PARTS = {
     "loading": loading,
     "engine": engine,
     "memory": lambda rounds: memory(),
+    "states": lambda rounds: states(),
 }
 
 
@@ -744,6 +824,7 @@ def main() -> int:
         "--only", choices=PARTS, nargs="+", default=list(PARTS), help="the parts to run (default: all)"
     )
     parser.add_argument("--memory-of", choices=("scratch", "nn"), help=argparse.SUPPRESS)
+    parser.add_argument("--long-text-of", choices=("scratch", "nn"), help=argparse.SUPPRESS)
     parser.add_argument(
         "--kind",
         choices=KINDS,
@@ -764,6 +845,9 @@ def main() -> int:
         return 0
     if arguments.memory_of:
         print(memory_of(arguments.memory_of))
+        return 0
+    if arguments.long_text_of:
+        print(json.dumps(long_text_of(arguments.long_text_of)))
         return 0
     if not arguments.switched:
         command = [sys.executable, *sys.argv, "--switched"]

@@ -9,6 +9,12 @@ from torch import Tensor
 
 from glassformer import _checks as checks
 
+PAIRS = 2**22
+"""Pairs of a new position and one of the whole text, in a piece of a long text."""
+
+LEAST = 128
+"""The positions of a piece, at least."""
+
 
 class KeyValueCache:
     """As `scratch.KeyValueCache`, in PyTorch, on any device."""
@@ -197,6 +203,12 @@ class ModelCache:
     def next_position(self) -> Integer[Tensor, "..."] | int:
         """Returns the next token's default position: one after the last, in every row."""
         return 0 if self.position_ids is None else self.position_ids[..., -1:] + 1
+
+    def pieces(self, n_new: int) -> list[slice]:
+        """As `scratch.ModelCache.pieces`."""
+        piece = max(LEAST, PAIRS // (self.length + n_new))
+        starts = range(0, n_new, piece)
+        return [slice(start, min(start + piece, n_new)) for start in starts]
 
     def place(
         self, position_ids: Integer[Tensor, "..."]

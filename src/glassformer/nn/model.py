@@ -18,7 +18,7 @@ from glassformer.nn.norm import norm_of
 from glassformer.nn.positions import NoPositions
 from glassformer.nn.soft_cap import SoftCap
 from glassformer.protocols import OF_POSITIONS
-from glassformer.trace import enter, see
+from glassformer.trace import enter, see, tracing
 
 
 class Stack(nn.Module):
@@ -74,6 +74,27 @@ class Stack(nn.Module):
 
         checks.offers("positions", self.positions, OF_POSITIONS, "AnyPositions")
         checks.acts_on("positions", self.positions, "input", NoPositions)
+
+        # A long text in pieces; a trace and a gradient need it whole
+        pieces = []
+        if cache is not None and not (tracing() or torch.is_grad_enabled()):
+            pieces = cache.pieces(x.shape[-2])
+        if len(pieces) > 1:
+            self.positions.embed(x, position_ids)  # refuses before any is read
+            past = cache.length
+            parts = [
+                self.forward(
+                    x[..., rows, :],
+                    memory=memory,
+                    position_ids=position_ids[..., rows],
+                    mask=None if mask is None else mask[..., : past + rows.stop],
+                    memory_mask=memory_mask,
+                    cache=cache,
+                )
+                for rows in pieces
+            ]
+            return torch.cat(parts, dim=-2)
+
         enter(f"{self.name}: in")
         x = self.positions.embed(x, position_ids)
         key_positions = (

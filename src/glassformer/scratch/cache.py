@@ -13,6 +13,12 @@ from numpy.typing import ArrayLike, DTypeLike
 from glassformer import _checks as checks
 from glassformer.shapes import Float, Integer
 
+PAIRS = 2**22
+"""Pairs of a new position and one of the whole text, in a piece of a long text."""
+
+LEAST = 128
+"""The positions of a piece, at least."""
+
 
 class KeyValueCache:
     """The keys and values of one attention layer, in arrays allocated once: (B, G, capacity, K) each.
@@ -235,6 +241,17 @@ class ModelCache:
     def next_position(self) -> Integer[np.ndarray, "..."] | int:
         """Returns the next token's default position: one after the last, in every row."""
         return 0 if self.position_ids is None else self.position_ids[..., -1:] + 1
+
+    def pieces(self, n_new: int) -> list[slice]:
+        """Cuts so many new positions into pieces that a model reads one after the other.
+
+        A piece has as many positions as keep the scores of one head to `PAIRS`,
+        but at least `LEAST`. So what a long text needs beyond its cache hardly
+        grows with it.
+        """
+        piece = max(LEAST, PAIRS // (self.length + n_new))
+        starts = range(0, n_new, piece)
+        return [slice(start, min(start + piece, n_new)) for start in starts]
 
     def place(
         self, position_ids: Integer[np.ndarray, "..."]

@@ -22,7 +22,7 @@ from glassformer.scratch.multi_head import Shared
 from glassformer.scratch.norm import norm_of
 from glassformer.scratch.soft_cap import SoftCap
 from glassformer.shapes import Bool, Float, Integer
-from glassformer.trace import enter, see
+from glassformer.trace import enter, see, tracing
 
 
 class Stack(Layer):
@@ -79,12 +79,33 @@ class Stack(Layer):
         """Maps token vectors (..., T, D) to final states (..., T, D).
 
         The masks (B, S) mark the real positions; the stack applies its causal
-        mask by itself.
+        mask by itself. With a cache, a long text is read in pieces, unless a
+        trace is open.
         """
         if position_ids is None:
             position_ids = np.arange(x.shape[-2])
             if cache is not None:
                 position_ids = position_ids + cache.next_position
+
+        # A long text in pieces; a trace and a gradient need it whole
+        pieces = []
+        if cache is not None and not tracing():
+            pieces = cache.pieces(x.shape[-2])
+        if len(pieces) > 1:
+            self.positions.embed(x, position_ids)  # refuses before any is read
+            past = cache.length
+            parts = [
+                self.forward(
+                    x[..., rows, :],
+                    memory=memory,
+                    position_ids=position_ids[..., rows],
+                    mask=None if mask is None else mask[..., : past + rows.stop],
+                    memory_mask=memory_mask,
+                    cache=cache,
+                )
+                for rows in pieces
+            ]
+            return np.concatenate(parts, axis=-2)
 
         enter(f"{self.name}: in")
         x = self.positions.embed(x, position_ids, saved)
