@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from close import DOUBLE, assert_close
 
-from glassformer.inside import ablated, ablations, counting, memories, multiply_adds, promoted_logits, writes
+from glassformer.inside import ablated, ablations, counting, multiply_adds, promoted_logits, writes
 from glassformer.inside.look import entering, look
 
 from .models import MODERN, build, some_ids
@@ -43,9 +43,8 @@ def test_a_network_that_is_not_there_is_left_out_or_refused(model):
     for instrument in (
         lambda: ablated(model, 2, "feed-forward").__enter__(),
         lambda: promoted_logits(model, 2),
-        lambda: memories(build(ALONE.replace(n_layers=3, order="both both alone")), np.tile(IDS.ravel(), 9)),
     ):
-        with pytest.raises(ValueError, match=r"^block 2 has no feed-forward network, and so no neurons$"):
+        with pytest.raises(ValueError, match=r"^layer 2 has no feed-forward network$"):
             instrument()
 
 
