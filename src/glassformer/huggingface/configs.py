@@ -98,7 +98,7 @@ def described(
         if not unknown:  # otherwise, they are a better reason than what follows from their absence
             config = ModelConfig(**settings)
             if isinstance(state, Weights):  # their shapes are known before any is read
-                check_sizes(config, state.shapes, form.layout)
+                check_sizes(config, state.shapes, layout_of(config, kind))
     except (ValueError, TypeError) as error:  # in a file, it is the value that is wrong
         raise ValueError(_in_their_words(str(error), form, settings)) from None
     check_known(given, unknown, ignore)
@@ -154,12 +154,21 @@ def layout_of(config: ModelConfig, family: str | None = None) -> Layout:
         checks.one_of("model_type", family, tuple(FORMATS))
     layout = FORMATS[_best(config)[0] if family is None else family].layout
     names = {**layout.names, **(layout.gated if config.gated else {})}
-    alternating = {
-        ours: replace(place, chunk=config.d_head)
+    with_state = any(layer.attention.has_state for layer, _ in config.layers(config.n_layers).values())
+    return replace(
+        layout,
+        names=_in_turns(names, config),
+        states=_in_turns({**names, **layout.states}, config) if with_state else {},
+        has_state=lambda index: config.layer(index).attention.has_state,
+    )
+
+
+def _in_turns(names: Mapping[str, Place | str], config: ModelConfig) -> dict[str, Place | str]:
+    """Returns names of weights, with the widths in which several of a model take turns in one of theirs."""
+    return {
+        ours: replace(place, widths=place.turns(config)) if isinstance(place, Place) and place.turns else place
         for ours, place in names.items()
-        if isinstance(place, Place) and place.per_head
     }
-    return replace(layout, names=names | alternating)
 
 
 def config_to_hf(config: ModelConfig) -> dict[str, Any]:

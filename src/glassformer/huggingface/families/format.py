@@ -41,28 +41,34 @@ class Place:
     """The place of one of our weights in their files, and how it is stored there.
 
     `transposed` is a matrix stored as torch's Linear has it, (out, in); ours are (in, out). Several of our weights can
-    lie side by side in one of theirs: `part` is the number of this one. Or they alternate, a head of each in turn
-    (`per_head`; `chunk` is then the width of a head). `grouped` is a matrix (n_groups, in, out) whose groups are stored
-    one below the other. `added` is what ours has more than theirs: Gemma stores a gain without its 1.
+    lie side by side in one of theirs: `part` is the number of this one. Or they take turns, so many columns of each (`turns` of a
+    model; `widths` are then these numbers). `grouped` is a matrix (n_groups, in, out) whose groups are stored one below
+    the other. `convolution` is one (taps, channels) that is stored as (channels, 1, taps), and `of_heads` are numbers
+    that are stored as (1, 1, heads, 1). `added` is what ours has more than theirs: Gemma stores a gain without its 1.
     """
 
     name: str
     transposed: bool = False
     part: int = 0
     added: float = 0.0
-    per_head: bool = False
-    chunk: int = 0
+    turns: Callable[[ModelConfig], tuple[int, ...]] | None = None
+    widths: tuple[int, ...] = ()
     grouped: bool = False
     convolution: bool = False
+    of_heads: bool = False
 
     def take(self, theirs: Any, columns: slice, shape: Shape) -> Any:
         """Returns our weight of this shape, which is these columns of theirs: a view, unless it lies otherwise."""
         if self.grouped:
             n_groups, n_in, n_out = shape
             return theirs.reshape(n_groups, n_out, n_in).swapaxes(1, 2)
+        if self.of_heads:
+            return theirs.reshape(shape)
         wide = theirs[:, 0].T if self.convolution else theirs.T if self.transposed else theirs
-        if self.chunk:
-            return wide.reshape(*shape[:-1], -1, 2, self.chunk)[..., self.part, :].reshape(shape)
+        if self.widths:
+            begin = sum(self.widths[: self.part])
+            own = slice(begin, begin + self.widths[self.part])
+            return wide.reshape(*shape[:-1], -1, sum(self.widths))[..., own].reshape(shape)
         ours = wide[..., columns]
         return ours + self.added if self.added else ours
 
@@ -70,6 +76,8 @@ class Place:
         """Returns what they store of our weight, before it is transposed."""
         if self.grouped:
             return ours.swapaxes(1, 2).reshape(-1, ours.shape[1])
+        if self.of_heads:
+            return ours.reshape(1, 1, -1, 1)
         return ours - self.added if self.added else ours
 
 
@@ -83,8 +91,10 @@ class Layout:
     """The names that a family gives its weights.
 
     `names` has them by our name, with # for a block's number and without `weight` or `bias`, unless theirs ends
-    otherwise; `gated` has other names, if feed-forwards have a gate. `prefix` begins all names but the head's;
-    models without a head omit it. `copies` has weights that may occur twice, and the weight they belong to.
+    otherwise; `gated` has other names, if feed-forwards have a gate, and `states` in layers that keep a state, which
+    `has_state` tells of a model. `prefix` begins all names but the head's; models without a head omit it. `copies` has
+    weights that may occur twice, and the weight they belong to. `pieces` has weights that files store in pieces, with
+    their names; `others` has pieces of names, and what takes their place if a weight has no place under its own.
     `ignored` is a regular expression for entries of files that are no weights of these models. `drafts` is one for
     the beginning of a name that only a layer for drafts has: it predicts the token after the next one (multi-token
     prediction), is no part of these models, and is passed over.
@@ -92,8 +102,12 @@ class Layout:
 
     names: Mapping[str, Place | str]
     gated: Mapping[str, Place | str] = field(default_factory=dict)
+    states: Mapping[str, Place | str] = field(default_factory=dict)
+    has_state: Callable[[int], bool] = lambda _: False
     prefix: str = ""
     copies: Mapping[str, str] = field(default_factory=dict)
+    pieces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    others: tuple[tuple[str, str], ...] = ()
     ignored: str = r"(?!)"
     drafts: str = r"(?!)"
 
