@@ -68,8 +68,8 @@ LATENT = DEEP | {
     "first_k_dense_replace": 4,
 }
 INDEXED = LATENT | {"index_n_heads": 16, "index_head_dim": 12, "index_topk": 7}
-# Keys are fewer than values; queries, keys and values are equally wide together, as transformers saves one convolution of
-# OLMo hybrid in three equal pieces. The norms behind a state keep an eps of their own in OLMo hybrid.
+# Two heads of keys and four of values, which are equally wide together: transformers saves the convolution of an OLMo
+# hybrid in three equal pieces. The norm behind a state has the eps of the others, except in OLMo hybrid.
 STATES = DEEP | {
     "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"],
     "linear_num_key_heads": 2,

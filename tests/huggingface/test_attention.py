@@ -25,7 +25,8 @@ from .models import IDS, all_in_double, both_rooms
 B, T, D = 3, 33, 24
 SINGLE, DOUBLE, SEEN = 1e-5, 1e-12, 1e-3
 STEPS = (0, 1, 6, 7, 8, 19, 20, 24, T)
-STATE_STEPS = (0, 3, 8, 12, 13, 20, 21, T)  # transformers takes a single token for a real one where layers have a state
+# Where layers have a state, transformers takes a token that is read alone for a real one
+STATE_STEPS = (0, 3, 8, 12, 13, 20, 21, T)
 SIZES = {"hidden_size": D, "intermediate_size": 20, "max_position_embeddings": 160, "num_attention_heads": 4}
 SIZES |= {"num_key_value_heads": 2, "head_dim": 8, "attention_bias": True}
 WINDOW = {"sliding_window": 5}
@@ -80,8 +81,14 @@ QWEN |= {
     "linear_num_value_heads": 4,
 }
 KIMI = {"linear_num_heads": 3, "linear_head_dim": 5, "linear_conv_kernel_dim": 3, "num_key_value_heads": 4}
-KIMI |= {"kv_lora_rank": 9, "q_lora_rank": None, "qk_nope_head_dim": 8, "qk_rope_head_dim": 6, "v_head_dim": 7, "attention_bias": False}
-KIMI |= {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8}
+KIMI |= {
+    "kv_lora_rank": 9,
+    "q_lora_rank": None,
+    "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 6,
+    "v_head_dim": 7,
+}
+KIMI |= {"attention_bias": False, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8}
 NEXT = {
     "num_experts": 4,
     "num_experts_per_tok": 2,
@@ -419,7 +426,7 @@ def test_a_whole_model_is_refused_by_name(family):
 
 
 def in_short(one):
-    """Returns the part of a file of the shelf that describes the decoder, without how its weights are packed or read."""
+    """Returns the part of a file of the shelf that describes the decoder, without how weights are packed or read."""
     given = one.get("text_config", one)
     left_out = ("quantization_config", "architectures", "auto_map")
     return {key: value for key, value in given.items() if key not in left_out}

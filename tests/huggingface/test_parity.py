@@ -36,6 +36,8 @@ from .models import (
 
 SINGLE, DOUBLE, GRADIENTS = 1e-5, 1e-13, 1e-13
 THEIR_FLOAT32 = 5e-6
+# OLMo hybrid divides what a state returns by its size, with an eps of 1e-5: theirs is up to 9e-6 from theirs in float64
+SINGLES = {"olmo_hybrid": 3e-5, "olmo_hybrid-nope": 3e-5}
 # The fastest pair of "llama-3.1" lies on its ramp: it turns by 0.947 radians a position, while those of all other cases
 # turn by 1 or 1/4. So its angles are rounded in float32, by up to 2.6e-6 at position 32, and the difference grows with
 # the text: over eight texts, its median is 1.4e-6 for 9 positions, 6e-6 for these 33, and 2.8e-5 for 129.
@@ -82,7 +84,8 @@ def test_float32(tmp_path, case, attention, room, padded):
     theirs = make(case, attention=attention)
     theirs.save_pretrained(tmp_path)
     given = batch(case, padded)
-    compare(case, room, load(tmp_path, room=room), theirs, given)
+    bound = SINGLES.get(case, SINGLE)
+    compare(case, room, load(tmp_path, room=room), theirs, given, bound=bound)
 
 
 @both_rooms
@@ -156,7 +159,9 @@ def test_gradients(tmp_path, case, room):
     shifts = state_to_hf(ours.config, nothing, model_type=kind)
     actual = {name: gradient - shifts[name] for name, gradient in actual.items()}
     if case in IN_MEMORY:
-        expected = state_to_hf(ours.config, state_from_hf(ours.config, expected, model_type=kind), model_type=kind)
+        expected = state_to_hf(
+            ours.config, state_from_hf(ours.config, expected, model_type=kind), model_type=kind
+        )
     assert actual.keys() == expected.keys()
     scale = max(np.abs(gradient).max() for gradient in expected.values())
     difference = max(largest_difference(actual[name], expected[name]) for name in expected) / scale

@@ -118,7 +118,7 @@ def translated(
     faults, keys = [], {}
     drafts = _drafts(layout, state, expected)
     for key in state:
-        name = _known_name(layout, full_name(layout, key), expected)
+        name = known_name(layout, full_name(layout, key), expected)
         if re.search(layout.ignored, name) or name.startswith(drafts):
             continue
         if name in keys or not (name in expected or name in copies):
@@ -144,7 +144,7 @@ def translated(
     )
 
 
-def _known_name(layout: Layout, name: str, expected: Collection[str]) -> str:
+def known_name(layout: Layout, name: str, expected: Collection[str]) -> str:
     """Returns the name that a weight has in the tables, if its own has no place there but another one has."""
     others = (name.replace(theirs, ours) for theirs, ours in layout.others)
     return name if name in expected else next((other for other in others if other in expected), name)
@@ -158,9 +158,9 @@ def _in_one_piece(
     for key in state:
         for whole, (first, *more) in layout.pieces.items():
             names = [key, *(key.replace(f".{first}.", f".{piece}.") for piece in more)]
-            if f".{first}." in key and all(name in state for name in names):
-                if len({shapes[name][1:] for name in names}) == 1 and all(shapes[name] for name in names):
-                    found[key.replace(f".{first}.", f".{whole}.")] = names
+            alike = len({shapes.get(name, ())[1:] for name in names}) == 1
+            if f".{first}." in key and alike and all(shapes.get(name) for name in names):
+                found[key.replace(f".{first}.", f".{whole}.")] = names
     if not found:
         return state, shapes
     sizes = {whole: sum(shapes[name][0] for name in names) for whole, names in found.items()}

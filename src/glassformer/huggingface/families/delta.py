@@ -1,4 +1,4 @@
-"""What the families with the delta rule have in common: kinds of layers with a state, and the names of their weights."""
+"""What families with the delta rule have in common: kinds of layers with a state, and the names of their weights."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ SIZES = {
 }
 
 
-def sizes_of(given: Mapping[str, Any], usual: Mapping[str, int]) -> dict[str, int]:
+def sizes_of(given: Mapping[str, Any], usual: Mapping[str, int]) -> dict[str, Any]:
     """Returns the sizes of a layer with a state; the usual ones if the file does not say."""
     found = {ours: needed({theirs: usual[ours], **given}, theirs) for ours, theirs in SIZES.items()}
     for ours, theirs in SIZES.items():

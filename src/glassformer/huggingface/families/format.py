@@ -41,10 +41,10 @@ class Place:
     """The place of one of our weights in their files, and how it is stored there.
 
     `transposed` is a matrix stored as torch's Linear has it, (out, in); ours are (in, out). Several of our weights can
-    lie side by side in one of theirs: `part` is the number of this one. Or they take turns, so many columns of each (`turns` of a
-    model; `widths` are then these numbers). `grouped` is a matrix (n_groups, in, out) whose groups are stored one below
-    the other. `convolution` is one (taps, channels) that is stored as (channels, 1, taps), and `of_heads` are numbers
-    that are stored as (1, 1, heads, 1). `added` is what ours has more than theirs: Gemma stores a gain without its 1.
+    lie side by side in one of theirs: `part` is the number of this one. Or they take turns, so many columns of each
+    (`turns` of a model; `widths` are then these numbers). `grouped` is a matrix (n_groups, in, out) whose groups are
+    stored one below the other. `convolution` is one (taps, channels) that is stored as (channels, 1, taps), and
+    `of_heads` are numbers that are stored as (1, 1, heads, 1). `added` is what ours has more than theirs: Gemma stores a gain without its 1.
     """
 
     name: str
@@ -209,7 +209,9 @@ class Format:
     can be loaded. `layers` returns for each layer the name of its kind and what is its own, its rotation among it; it
     replaces `kinds`. `said` has any other names of theirs that messages use. `also` lists the keys that a function
     reads, `aliases` other names of keys, and `without_effect` keys that change no number, and why. `written` has keys
-    that a file of ours states besides. `tied` is whether the head is the embedding if the file does not say.
+    that a file of ours states besides. `wrapped` is the model_type of files that have one of this family as
+    text_config, beside parts for images, which are left out. `tied` is whether the head is the embedding if the file
+    does not say.
 
     `architectures` are the names of its classes: first those with a head, starting with the usual one, then the one
     without. `read` returns what a file says beyond the tables, as fields of ours; the names of its weights, if there
@@ -232,6 +234,7 @@ class Format:
     aliases: Mapping[str, str] = field(default_factory=dict)
     without_effect: Mapping[str, str] = field(default_factory=dict)
     written: Mapping[str, Any] = field(default_factory=dict)
+    wrapped: str = ""
     tied: bool = False
     read: Callable[["Format", Mapping[str, Any], Any], dict[str, Any]] | None = None
     write: Callable[[ModelConfig], dict[str, Any]] | None = None

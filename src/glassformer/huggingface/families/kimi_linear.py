@@ -10,11 +10,10 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.deepseek import SIZES, V3, WITHOUT_EXPERTS, latent_of
+from glassformer.huggingface.families.deepseek import SIZES, V3, latent_of
 from glassformer.huggingface.families.delta import (
     FULL,
     LINEAR,
-    OF_STATES,
     PIECES,
     WORDS,
     check_silu,
@@ -46,7 +45,9 @@ def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str,
     if all(name in inside for name in LISTS) and given.get("layer_types") is None:
         numbered = [(i, word) for name, word in LISTS.items() for i in inside[name]]
         if sorted(i for i, _ in numbered) != list(range(1, n_layers + 1)):
-            raise unsupported(given, "linear_attn_config", f"its lists must have each layer from 1 to {n_layers}")
+            raise unsupported(
+                given, "linear_attn_config", f"its lists must have each layer from 1 to {n_layers}"
+            )
         listed = [word for _, word in sorted(numbered)]
     words = listed or words_of_layers(
         given, n_layers, "layer_types", (LINEAR, FULL), lambda i: LINEAR if i % 4 or i == 0 else FULL
@@ -67,7 +68,13 @@ def _state(given: Mapping[str, Any], inside: Mapping[str, Any]) -> LinearAttenti
         found[name] = inside[name] if name in inside else needed({outside: usual, **given}, outside)
         checks.whole(outside, found[name])
     width, n_heads, eps = found["head_dim"], found["num_heads"], given.get("rms_norm_eps", 1e-5)
-    sizes = {"n_heads": n_heads, "n_key_heads": n_heads, "d_key": width, "d_value": width, "rank": width}
+    sizes: dict[str, Any] = {
+        "n_heads": n_heads,
+        "n_key_heads": n_heads,
+        "d_key": width,
+        "d_value": width,
+        "rank": width,
+    }
     taps = found["short_conv_kernel_size"]
     return LinearAttention(**sizes, taps=taps, decay="channel", gate="sigmoid", output_eps=eps)
 

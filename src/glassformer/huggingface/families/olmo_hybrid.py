@@ -38,7 +38,7 @@ def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str,
     """Returns the kind of each layer and what it has: without a list, every fourth attends, or the last of fewer."""
 
     def usual(i: int) -> str:
-        return FULL if i % 4 == 3 or n_layers < 4 and i == n_layers - 1 else LINEAR
+        return FULL if i % 4 == 3 or (n_layers < 4 and i == n_layers - 1) else LINEAR
 
     words = words_of_layers(given, n_layers, "layer_types", (LINEAR, FULL), usual)
     positions = {"positions": "none"}
@@ -53,12 +53,16 @@ def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str,
     return [(WORDS[word], own[word]) for word in words]
 
 
-def _sizes(given: Mapping[str, Any]) -> dict[str, int]:
+def _sizes(given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the sizes of a layer with a state, which follow from the others if they are null."""
     given = {key: value for key, value in given.items() if value is not None or key not in SIZES.values()}
     n_heads, width = (needed(given, name) for name in ("num_attention_heads", "hidden_size"))
     n_keys = given.get(SIZES["n_key_heads"], n_heads)
-    for name, value in {"num_attention_heads": n_heads, "hidden_size": width, SIZES["n_key_heads"]: n_keys}.items():
+    for name, value in (
+        ("num_attention_heads", n_heads),
+        ("hidden_size", width),
+        (SIZES["n_key_heads"], n_keys),
+    ):
         checks.whole(name, value)
     d_key = given.get(SIZES["d_key"], int(0.75 * width / n_keys))
     checks.whole(SIZES["d_key"], d_key)

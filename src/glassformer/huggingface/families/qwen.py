@@ -133,6 +133,7 @@ QWEN3_5 = replace(
         ),
         "mlp_only_layers": "this family has no experts, so every layer is one of them",
     },
+    wrapped="qwen3_5",
     write=write,
     claims=is_qwen,
     layout=replace(
@@ -164,6 +165,7 @@ QWEN3_NEXT = replace(
     QWEN3_5,
     model_type="qwen3_next",
     architectures=("Qwen3NextForCausalLM", "Qwen3NextModel"),
+    wrapped="",
     fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 2)}, QWEN3_5),
     rope=Rope(share=0.25),
     lacks=(Lack("num_experts", (0,), "experts are not built", says=n_experts),),
