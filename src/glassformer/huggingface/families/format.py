@@ -44,7 +44,8 @@ class Place:
     lie side by side in one of theirs: `part` is the number of this one. Or they take turns, so many columns of each
     (`turns` of a model; `widths` are then these numbers). `grouped` is a matrix (n_groups, in, out) whose groups are
     stored one below the other. `convolution` is one (taps, channels) that is stored as (channels, 1, taps), and
-    `of_heads` are numbers that are stored as (1, 1, heads, 1). `added` is what ours has more than theirs: Gemma stores a gain without its 1.
+    `of_heads` are numbers that are stored as (1, 1, heads, 1). `added` is what ours has more than theirs: Gemma stores
+    a gain without its 1.
     """
 
     name: str
