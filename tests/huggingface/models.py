@@ -94,6 +94,24 @@ GRANITE_4 = DEEP | {
     "attention_multiplier": 0.3,
     "logits_scaling": 0.5,
 }
+# Two heads of keys and four of values, which are equally wide together: transformers saves the convolution of an OLMo
+# hybrid in three equal pieces. The norm behind a state has the eps of the others, except in OLMo hybrid.
+STATES = DEEP | {
+    "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"],
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 6,
+    "linear_value_head_dim": 3,
+    "linear_conv_kernel_dim": 3,
+    "rms_norm_eps": 0.1,
+}
+KIMI = {key: value for key, value in LATENT.items() if key != "first_k_dense_replace"} | {
+    "layer_types": STATES["layer_types"],
+    "mlp_layer_types": ["dense"] * 4,
+    "linear_num_heads": 3,
+    "linear_head_dim": 5,
+    "linear_conv_kernel_dim": 3,
+}
 YARN_WITH_FACTORS = YARN | {"beta_fast": 3.0, "beta_slow": 0.5, "mscale": 0.7, "mscale_all_dim": 1.5}
 
 
@@ -327,6 +345,25 @@ CASES = {
         | {"head_dim": 16, "num_experts": 0, "layer_types": ["full_attention"] * 2}
         | rope(50.0, partial_rotary_factor=0.25),
     ),
+    "qwen3_5-delta": Case(
+        "Qwen3.5",
+        "Qwen3_5ForCausalLM",
+        STATES | {"head_dim": 16, "attention_bias": True} | rope(50.0, partial_rotary_factor=0.25),
+    ),
+    "qwen3_next-delta": Case(
+        "Qwen3-Next, dense",
+        "Qwen3NextForCausalLM",
+        STATES
+        | {"head_dim": 16, "num_experts": 0, "linear_value_head_dim": 5}
+        | rope(50.0, partial_rotary_factor=0.25),
+    ),
+    "kimi_linear": Case("Kimi Linear, dense", "KimiLinearForCausalLM", KIMI),
+    "olmo_hybrid": Case("OLMo hybrid", "OlmoHybridForCausalLM", STATES | rope(50.0)),
+    "olmo_hybrid-nope": Case(
+        "OLMo hybrid, no positions, usual strength",
+        "OlmoHybridForCausalLM",
+        STATES | {"linear_allow_neg_eigval": False, "attention_bias": True} | rope(None),
+    ),
     "laguna": Case(
         "Laguna, dense",
         "LagunaForCausalLM",
@@ -353,11 +390,17 @@ ADDED = {
     "gemma3": 1.0,
     "qwen3_5": 1.0,
     "qwen3_next": 1.0,
+    "qwen3_5-delta": 1.0,
+    "qwen3_next-delta": 1.0,
 }
 """What our gains have more than those of the files."""
 SAVED_AS = {"mistral": "llama", "seed_oss": "qwen2", "phi3": "llama", "phi3-window": "mistral"}
-SAVED_AS |= {"qwen3_next": "qwen3_5_text"}
+SAVED_AS |= {"qwen3_next": "qwen3_5_text", "qwen3_next-delta": "qwen3_5_text"}
 """Cases that are saved as another family, which has all that they have."""
+IN_MEMORY = ("kimi_linear", "olmo_hybrid", "olmo_hybrid-nope")
+"""Cases of which transformers changes names, or joins weights, when it opens a file."""
+OTHER_FILES = (*IN_MEMORY, "phi3", "phi3-window", "qwen3_next-delta")
+"""Cases of which our file has other names than that of transformers, or matrices one by one."""
 every_case = pytest.mark.parametrize("case", CASES)
 both_rooms = pytest.mark.parametrize("room", ["scratch", "nn"])
 

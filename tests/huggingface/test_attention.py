@@ -25,6 +25,8 @@ from .models import IDS, all_in_double, both_rooms
 B, T, D = 3, 33, 24
 SINGLE, DOUBLE, SEEN = 1e-5, 1e-12, 1e-3
 STEPS = (0, 1, 6, 7, 8, 19, 20, 24, T)
+# Where layers have a state, transformers takes a token that is read alone for a real one
+STATE_STEPS = (0, 3, 8, 12, 13, 20, 21, T)
 SIZES = {"hidden_size": D, "intermediate_size": 20, "max_position_embeddings": 160, "num_attention_heads": 4}
 SIZES |= {"num_key_value_heads": 2, "head_dim": 8, "attention_bias": True}
 WINDOW = {"sliding_window": 5}
@@ -56,7 +58,8 @@ BIASES = {f"bias of {name}": filled(f"{name}_proj.bias") for name in "qkvo"}
 class Attention(NamedTuple):
     """A model of transformers, the layers that are compared, and what takes a part away: settings, or a function.
 
-    `sides` are those on which a text can be padded. `why` is how a whole model is refused, if it is.
+    `sides` are those on which a text can be padded, and `steps` those in which theirs reads one. `why` is how a whole
+    model is refused, if it is.
     """
 
     named: str
@@ -66,6 +69,7 @@ class Attention(NamedTuple):
     why: str | None
     layers: tuple = (0, 1, 2, 3)
     sides: tuple = ("left", "right")
+    steps: tuple = STEPS
 
 
 WINDOWED, FULL, DELTA = "sliding_attention", "full_attention", "linear_attention"
@@ -76,6 +80,15 @@ QWEN |= {
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 4,
 }
+KIMI = {"linear_num_heads": 3, "linear_head_dim": 5, "linear_conv_kernel_dim": 3, "num_key_value_heads": 4}
+KIMI |= {
+    "kv_lora_rank": 9,
+    "q_lora_rank": None,
+    "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 6,
+    "v_head_dim": 7,
+}
+KIMI |= {"attention_bias": False, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8}
 NEXT = {
     "num_experts": 4,
     "num_experts_per_tok": 2,
@@ -84,11 +97,32 @@ NEXT = {
 }
 QWEN_PARTS = {
     **BIASES,
-    "gate": lambda layer: layer.q_proj.weight.data.view(4, 2, 16, D)[:, 1].zero_(),
+    "gate": lambda layer: (
+        hasattr(layer, "q_proj") and layer.q_proj.weight.data.view(4, 2, 16, D)[:, 1].zero_()
+    ),
     "norm of queries": filled("q_norm.weight"),
     "norm of keys": filled("k_norm.weight"),
     "rotation of a part": {"partial_rotary_factor": 0.5},
     "base": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}},
+    "rate of decay": filled("A_log", -1e9),
+    "bias of decay": filled("dt_bias"),
+    "convolution": filled("conv1d.weight", 1.0),
+    "norm behind a state": filled("norm.weight", 1.0),
+    "eps of this norm": lambda layer: hasattr(layer, "norm") and setattr(layer.norm, "variance_epsilon", 0.1),
+}
+KIMI_PARTS = {
+    "rate of decay": filled("forget_gate.A_log", -1e9),
+    "bias of decay": filled("forget_gate.dt_bias"),
+    "decay by channel": filled("forget_gate.f_b_proj.weight"),
+    "convolution": filled("conv1d.weight", 1.0),
+    "strength": filled("b_proj.weight"),
+    "gate": filled("g_b_proj.weight"),
+    "norm behind a state": filled("o_norm.weight", 1.0),
+    "eps of this norm": {"rms_norm_eps": 0.1},
+    "norm of latents": filled("kv_a_layernorm.weight", 1.0),
+    "part of a key for all heads": lambda layer: (
+        hasattr(layer, "kv_b_proj") and layer.kv_a_proj_with_mqa.weight.data[-6:].zero_()
+    ),
 }
 GEMMA_ROPE = {WINDOWED: {"rope_type": "default", "rope_theta": 50.0}}
 GEMMA_ROPE |= {
@@ -139,16 +173,26 @@ CASES = {
         "Qwen3_5TextModel",
         settings_of([FULL, DELTA, FULL], head_dim=16, **QWEN),
         QWEN_PARTS,
-        "^layer_types=.* the delta rule",
-        layers=(0, 2),
+        None,
+        layers=(0, 1, 2),
+        steps=STATE_STEPS,
     ),
     "qwen3_next": Attention(
         "Qwen3-Next",
         "Qwen3NextModel",
         settings_of([FULL, DELTA, FULL], head_dim=16, **QWEN, **NEXT),
         QWEN_PARTS,
-        "^layer_types=.* the delta rule.*; num_experts=4 .* experts",
-        layers=(0, 2),
+        "^num_experts=4 .* experts",
+        layers=(0, 1, 2),
+        steps=STATE_STEPS,
+    ),
+    "kimi_linear": Attention(
+        "Kimi Linear",
+        "KimiLinearModel",
+        {key: value for key, value in settings_of([DELTA, FULL] * 2, **KIMI).items() if key != "head_dim"},
+        KIMI_PARTS,
+        "^mlp_layer_types=.* experts",
+        steps=STATE_STEPS,
     ),
     "gemma4_text": Attention(
         "Gemma 4",
@@ -248,6 +292,11 @@ def padding(side):
     return np.arange(T) < T - short * (side == "right"), np.tile(np.arange(T), (B, 1))
 
 
+def mixer(layer):
+    """Returns the attention of a layer of theirs, or what it has in place of attention."""
+    return layer.linear_attn if hasattr(layer, "linear_attn") else layer.self_attn
+
+
 @torch.no_grad()
 def ask_theirs(model, x, side="none", steps=(0, T)):
     """Returns what each attention answers, by the number of its layer."""
@@ -259,9 +308,10 @@ def ask_theirs(model, x, side="none", steps=(0, T)):
         return (), named | {"hidden_states": given}
 
     def leave(layer, inputs, named, output):
-        found.setdefault(layer.layer_idx, []).append(output[0].numpy())
+        output = output if torch.is_tensor(output) else output[0]
+        found.setdefault(layer.layer_idx, []).append(output.numpy())
 
-    layers = [layer.self_attn for layer in model.layers if hasattr(layer, "self_attn")]
+    layers = [mixer(layer) for layer in model.layers]
     hooks = [layer.register_forward_pre_hook(enter, with_kwargs=True) for layer in layers]
     hooks += [layer.register_forward_hook(leave, with_kwargs=True) for layer in layers]
     cache = None if len(steps) == 2 else transformers.DynamicCache(config=model.config)
@@ -342,7 +392,7 @@ def test_in_steps_with_padding(family, side, room):
         pytest.skip("a text of this family is not padded on this side")
     model, x = model_of(family), inputs(0)
     ours = ask_ours(room, layers_of(family, model, room), x, side, STEPS)
-    for steps in ((0, T), STEPS):
+    for steps in ((0, T), CASES[family].steps):
         difference = largest(ours, ask_theirs(model, x, side, steps), side)
         note(family, room, "float64", difference, DOUBLE, f" with a cache, padded on the {side}")
 
@@ -358,7 +408,7 @@ def test_every_part_of_theirs_counts(family, part):
         model = other
     else:
         for i in CASES[family].layers:
-            change(model.layers[i].self_attn)
+            change(mixer(model.layers[i]))
     after = ask_theirs(model, x)
     layers = CASES[family].layers[4 if part == "sharing" else 0 :]
     moved = [np.abs(after[i] - before[i]).max() / np.abs(before[i]).max() for i in layers]
@@ -376,9 +426,10 @@ def test_a_whole_model_is_refused_by_name(family):
 
 
 def in_short(one):
-    """Returns the part of a file of the shelf that describes the decoder, without how its weights are packed."""
+    """Returns the part of a file of the shelf that describes the decoder, without how weights are packed or read."""
     given = one.get("text_config", one)
-    return {key: value for key, value in given.items() if key not in ("quantization_config", "architectures")}
+    left_out = ("quantization_config", "architectures", "auto_map")
+    return {key: value for key, value in given.items() if key not in left_out}
 
 
 SHORT = {name: IDS | case.settings | {"model_type": name.split("-")[0]} for name, case in CASES.items()}

@@ -34,7 +34,10 @@ LONGEST_VALUE = 60  # characters of a value beside its sentence
 
 @cache
 def words() -> dict[str, Any]:
-    """Returns the tables of what is said of layers, of what our code lacks, and of keys, with formulas as trees."""
+    """Returns the tables of what is said of layers, of what our code lacks, and of keys, with formulas as trees.
+
+    Of the families in "wrapped", our code leaves out what a file has beside the part that reads text.
+    """
     room = resources.files("glassformer.anatomy")
     boxes, missing, keys = (
         tomllib.loads((room / f"{name}.toml").read_text(encoding="utf-8"))
@@ -50,6 +53,7 @@ def words() -> dict[str, Any]:
         "keys": {key: row for several, row in keys.items() for key in several.split()},
         "activation": activation | {"keys": activation["keys"].split()},
         "programs": [*reasons, *WITHOUT_EFFECT],
+        "wrapped": [name for name, form in FORMATS.items() if form.wrapped],
     }
 
 
@@ -79,7 +83,8 @@ def lacking(anatomy: Anatomy) -> list[tuple[str, str]]:
     scopes = [anatomy.scope(kind) for kind in anatomy.kinds]
     rows = words()["lacking"]
     found = [(row["what"], row["chapter"]) for row in rows if any(evaluate(row["if"], one) for one in scopes)]
-    other = [what for name, what in OTHER_PARTS.items() if any(name in part for part in anatomy.beside)]
+    beside = () if anatomy.family in words()["wrapped"] else anatomy.beside  # our code leaves these parts out
+    other = [what for name, what in OTHER_PARTS.items() if any(name in part for part in beside)]
     return [*found, *((what, "") for what in other)]
 
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.configs import described, layout_of
+from glassformer.huggingface.configs import described, layout_of, of_text
 from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.folders import DTYPES
-from glassformer.huggingface.weights import full_name, place_of, translated
+from glassformer.huggingface.weights import full_name, known_name, place_of, translated
 
 BORROWED = ("W_k.weight", "W_v.weight", "norm_k.weight")
 
@@ -37,6 +37,7 @@ def attention_from_hf(
     """
     checks.one_of("room", room, DTYPES)
     checks.one_of("dtype", dtype, DTYPES[room])
+    given = of_text(given)
     config, kind = described(given, None, ignore, whole=False), given["model_type"]
     if config.family != "decoder":
         raise ValueError(
@@ -59,7 +60,7 @@ def attention_from_hf(
         unused = tuple(place_of(layout, begin + name).name.removesuffix("weight") for name in BORROWED)
     part = {}
     for key in state:
-        name = full_name(layout, key)
+        name = known_name(layout, full_name(layout, key), own)
         if name in own or (name.startswith(inside) and not name.startswith(unused)):
             part[key] = state[key]
     shapes = {name: tuple(values.shape) for name, values in part.items()}

@@ -24,6 +24,7 @@ from glassformer.huggingface.keys import (
     check_known,
     check_rules,
     contradiction,
+    each_of,
     type_is_missing,
     without,
 )
@@ -52,12 +53,14 @@ def config_from_hf(
             not support; the message names it.
         TypeError: `ignore` is not a list of names.
     """
+    given = of_text(given)
     config = described(given, state, ignore)
     return with_own_head(config, state, layout_of(config, given.get("model_type")))
 
 
 def unknown_keys(given: Mapping[str, Any]) -> list[str]:
     """Returns the keys of a config.json that are on no list of its family; one in an object as "rope_scaling.new"."""
+    given = of_text(given)
     kind = given.get("model_type")
     if not isinstance(kind, str) or kind not in FORMATS:
         return []
@@ -65,6 +68,28 @@ def unknown_keys(given: Mapping[str, Any]) -> list[str]:
     known = {*COMMON, *form.keys}
     inside = () if form.rope is None else form.rope.unknown(given)
     return [*(key for key in given if key not in known), *inside]
+
+
+OF_A_WRAPPER = each_of(
+    "belongs to the part for images, which is left out",
+    "vision_config image_token_id video_token_id vision_start_token_id vision_end_token_id",
+)
+
+
+def of_text(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the file of the part that reads text, with what else holds for it, if other parts are left out."""
+    inner: Any = given.get("text_config")
+    inside = inner.get("model_type") if isinstance(inner, dict) else None
+    if not isinstance(inside, str) or inside not in FORMATS:
+        return given
+    if not FORMATS[inside].wrapped or FORMATS[inside].wrapped != given.get("model_type"):
+        return given
+    left_out = ("model_type", "architectures", "text_config", *OF_A_WRAPPER)
+    outer = {key: value for key, value in given.items() if key not in left_out}
+    tied, other = (one.get("tie_word_embeddings") for one in (outer, inner))
+    if None not in (tied, other) and tied != other:
+        raise contradiction("tie_word_embeddings", tied, "text_config.tie_word_embeddings", other)
+    return {**outer, **inner}
 
 
 def described(
@@ -77,7 +102,7 @@ def described(
 
     If it need not be `whole`, the file may ask for parts that our models lack, if they are outside of attention.
     """
-    given = without(given, ignore)
+    given = without(of_text(given), ignore)
     if ALL in ignore:
         given = without(given, unknown_keys(given))
     kind: Any = given.get("model_type")
@@ -154,17 +179,23 @@ def layout_of(config: ModelConfig, family: str | None = None) -> Layout:
         checks.one_of("model_type", family, tuple(FORMATS))
     layout = FORMATS[_best(config)[0] if family is None else family].layout
     names = {**layout.names, **(layout.gated if config.gated else {})}
-    alternating = {
-        ours: replace(place, chunk=config.d_head)
-        for ours, place in names.items()
-        if isinstance(place, Place) and place.per_head
-    }
+    with_state = any(layer.attention.has_state for layer, _ in config.layers(config.n_layers).values())
     return replace(
         layout,
-        names=names | alternating,
-        states={**names, **alternating, **layout.states},
+        names=_in_turns(names, config),
+        states=_in_turns({**names, **layout.states}, config) if with_state else {},
         has_state=lambda index: config.layer(index).attention.has_state,
     )
+
+
+def _in_turns(names: Mapping[str, Place | str], config: ModelConfig) -> dict[str, Place | str]:
+    """Returns names of weights, with the widths in which several of a model take turns in one of theirs."""
+    return {
+        ours: replace(place, widths=place.turns(config))
+        if isinstance(place, Place) and place.turns
+        else place
+        for ours, place in names.items()
+    }
 
 
 def config_to_hf(config: ModelConfig) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from glassformer import _checks as checks
 from glassformer.atomic_files import replacing
 from glassformer.config import ModelConfig
-from glassformer.huggingface.configs import config_to_hf, described, layout_of, with_own_head
+from glassformer.huggingface.configs import config_to_hf, described, layout_of, of_text, with_own_head
 from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.families.format import needed
 from glassformer.huggingface.files import CONFIG, GENERATION, INDEX, TOKENIZER, WEIGHTS, Weights, instead
@@ -93,7 +93,9 @@ def load(
     checks.one_of("room", room, DTYPES)
     checks.one_of("dtype", dtype, DTYPES[room])
     folder = folder_of(path_or_name)
-    given = without(read_json(folder / CONFIG), ignore) if os.path.lexists(folder / CONFIG) else None
+    given = None
+    if os.path.lexists(folder / CONFIG):
+        given = without(_text_part(folder / CONFIG), ignore)
     if given is not None and given.get("model_type") is None:
         raise ValueError(f"{folder / CONFIG}: {type_is_missing(given, tuple(FORMATS))}")
     weights = Weights(folder)
@@ -279,7 +281,7 @@ def start_id(path_or_name: str | os.PathLike, *, ignore: Collection[str] = ()) -
 def _of_generation(folder: Path, ignore: Collection[str]) -> tuple[Path, dict[str, Any], int]:
     """Returns the file that lists the ids that begin and end a text, its contents, and V."""
     config = folder / CONFIG
-    given = without(read_json(config), ignore)
+    given = without(_text_part(config), ignore)
     with _said_of(config):
         vocab_size = needed(given, "vocab_size")
         checks.whole("vocab_size", vocab_size)
@@ -295,6 +297,13 @@ def _of_generation(folder: Path, ignore: Collection[str]) -> tuple[Path, dict[st
     with _said_of(path):
         check_known(given, unknown, ignore, "text is written")
     return path, given, vocab_size
+
+
+def _text_part(path: Path) -> dict[str, Any]:
+    """Returns what a config.json says of the part that reads text."""
+    given = read_json(path)
+    with _said_of(path):
+        return dict(of_text(given))
 
 
 def _ids(given: dict[str, Any], field: str) -> list[int]:

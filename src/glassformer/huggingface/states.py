@@ -1,15 +1,14 @@
 """Turns state dicts from Hugging Face's names and shapes into ours and back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.huggingface.configs import layout_of
-from glassformer.huggingface.families.format import Place, Shape
-from glassformer.huggingface.weights import check_sizes, place_of, translated
+from glassformer.huggingface.families.format import Layout, Place, Shape
+from glassformer.huggingface.weights import check_sizes, concatenated, place_of, translated
 
 
 def state_from_hf(
@@ -51,15 +50,24 @@ def state_to_hf(
     found: dict[str, dict[int, Any]] = {}
     places: dict[str, Place] = {}
     for name, values in state.items():
-        place = place_of(layout, name)
+        place = _piece_of(layout, place_of(layout, name))
         theirs = place.name.removeprefix(layout.prefix) if config.head == "none" else place.name
         found.setdefault(theirs, {})[place.part] = place.give(values)
         places[theirs] = place
     joined = {
-        name: _joined([parts[part] for part in sorted(parts)], places[name].chunk)
+        name: _joined([parts[part] for part in sorted(parts)], places[name].widths)
         for name, parts in found.items()
     }
     return {name: _stored(values, places[name]) for name, values in joined.items()}
+
+
+def _piece_of(layout: Layout, place: Place) -> Place:
+    """Returns the place of a weight in files, if they store in pieces what is one weight in memory."""
+    for whole, pieces in layout.pieces.items():
+        if f".{whole}." in place.name:
+            name = place.name.replace(f".{whole}.", f".{pieces[place.part]}.")
+            return replace(place, name=name, part=0)
+    return place
 
 
 def _stored(values: Any, place: Place) -> Any:
@@ -69,18 +77,15 @@ def _stored(values: Any, place: Place) -> Any:
     return values.T if place.transposed else values
 
 
-def _joined(parts: list[Any], chunk: int) -> Any:
-    """Returns one weight, or several side by side, or two in turns of so many columns."""
+def _joined(parts: list[Any], widths: Sequence[int]) -> Any:
+    """Returns one weight, or several side by side, or several in turns of so many columns each."""
     if len(parts) == 1:
         return parts[0]
-    if chunk:
-        in_turns = _joined([part.reshape(*part.shape[:-1], -1, chunk) for part in parts], 0)
-        return in_turns.reshape(*parts[0].shape[:-1], -1)
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts, axis=-1)
-    import torch
-
-    return torch.cat(parts, dim=-1)
+    if widths:
+        each = zip(parts, widths, strict=True)
+        in_turns = [part.reshape(*part.shape[:-1], -1, width) for part, width in each]
+        return concatenated(in_turns, axis=-1).reshape(*parts[0].shape[:-1], -1)
+    return concatenated(parts, axis=-1)
 
 
 def _our_shapes(config: ModelConfig) -> dict[str, Shape]:

@@ -2,10 +2,12 @@
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
+
+import numpy as np
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
@@ -96,6 +98,7 @@ def translated(
 ) -> Iterator[tuple[str, Any]]:
     """Yields our names, with shapes `wanted`, and their values from `state`, whose shapes are given, one at a time."""
     places = {ours: place_of(layout, ours) for ours in wanted}
+    state, shapes = _in_one_piece(layout, state, shapes)
     expected, columns = {}, {}
     for ours in sorted(places, key=lambda ours: places[ours].part):
         place, shape = places[ours], wanted[ours]
@@ -108,12 +111,14 @@ def translated(
             expected[place.name] = (whole[1], 1, whole[0])
         if place.grouped:
             expected[place.name] = (shape[0] * shape[2], shape[1])
+        if place.of_heads:
+            expected[place.name] = (1, 1, *shape, 1)
     copies = {name: source for name, source in layout.copies.items() if name not in expected}
 
     faults, keys = [], {}
     drafts = _drafts(layout, state, expected)
     for key in state:
-        name = full_name(layout, key)
+        name = known_name(layout, full_name(layout, key), expected)
         if re.search(layout.ignored, name) or name.startswith(drafts):
             continue
         if name in keys or not (name in expected or name in copies):
@@ -137,6 +142,62 @@ def translated(
         (ours, place.take(state[keys[place.name]], columns[ours], wanted[ours]))
         for ours, place in places.items()
     )
+
+
+def known_name(layout: Layout, name: str, expected: Collection[str]) -> str:
+    """Returns the name that a weight has in the tables, if its own has no place there but another one has."""
+    others = (name.replace(theirs, ours) for theirs, ours in layout.others)
+    return name if name in expected else next((other for other in others if other in expected), name)
+
+
+def _in_one_piece(
+    layout: Layout, state: Mapping[str, Any], shapes: Mapping[str, Shape]
+) -> tuple[Mapping[str, Any], Mapping[str, Shape]]:
+    """Returns a state, and its shapes, with the pieces of a weight as one, whatever the size of each."""
+    found: dict[str, list[str]] = {}
+    for key in state:
+        for whole, (first, *more) in layout.pieces.items():
+            names = [key, *(key.replace(f".{first}.", f".{piece}.") for piece in more)]
+            alike = len({shapes.get(name, ())[1:] for name in names}) == 1
+            if f".{first}." in key and alike and all(shapes.get(name) for name in names):
+                found[key.replace(f".{first}.", f".{whole}.")] = names
+    if not found:
+        return state, shapes
+    sizes = {whole: sum(shapes[name][0] for name in names) for whole, names in found.items()}
+    joined = {whole: (sizes[whole], *shapes[names[0]][1:]) for whole, names in found.items()}
+    return Joined(state, found), {**shapes, **joined}
+
+
+class Joined(Mapping):
+    """A state in which some weights are joined when they are read, by the names of their pieces."""
+
+    def __init__(self, state: Mapping[str, Any], joined: Mapping[str, list[str]]) -> None:
+        self._state, self._joined = state, joined
+        pieces = {name for names in joined.values() for name in names}
+        self._names = dict.fromkeys([*(key for key in state if key not in pieces), *joined])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:  # that of Mapping would read the weight
+        return name in self._names
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._joined:
+            return self._state[name]
+        return concatenated([self._state[piece] for piece in self._joined[name]], axis=0)
+
+
+def concatenated(parts: Sequence[Any], axis: int) -> Any:
+    """Returns arrays or tensors as one."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts, axis=axis)
+    import torch
+
+    return torch.cat(list(parts), dim=axis)
 
 
 def _drafts(layout: Layout, state: Collection[str], expected: Collection[str]) -> tuple[str, ...]:

@@ -91,18 +91,10 @@ def read_latent(
 ) -> dict[str, Any]:
     """Returns the width of a head, the scale of scores, and the kinds of layers, with indexers of that layout."""
     read_dense(form, given, state)
-    n_heads = needed(given, "num_attention_heads")
-    n_kv_heads = given.get("num_key_value_heads", form.fields["n_kv_heads"].default)
-    if n_kv_heads not in (None, n_heads):
-        raise contradiction("num_attention_heads", n_heads, "num_key_value_heads", n_kv_heads)
-    for name in ("qk_nope_head_dim", *SIZES.values()):
-        checks.whole(name, needed(given, name))
-    checks.even("qk_rope_head_dim", given["qk_rope_head_dim"])
-    if "q_lora_rank" not in given or (given["q_lora_rank"] is None and index_layout is not None):
+    latent, d_head = latent_of(form, given)
+    checks.even("qk_rope_head_dim", latent.d_rotated)
+    if given["q_lora_rank"] is None and index_layout is not None:
         raise ValueError("q_lora_rank is missing")
-    sizes = {ours: given[theirs] for ours, theirs in SIZES.items()}
-    latent = LatentAttention(**sizes, d_query_latent=given["q_lora_rank"])
-    d_head = given["qk_nope_head_dim"] + given["qk_rope_head_dim"]
     found: dict[str, Any] = {"d_head": d_head}
     rope = Rope().settings(given)
     if rope.get("mscale_all_dim") and rope.get("rope_type", rope.get("type", "default")) != "default":
@@ -121,6 +113,21 @@ def read_latent(
     kinds["shared"] = {"form": replace(latent, borrows_choice=True)}
     order = " ".join(f"{word}*{len(list(run))}" for word, run in groupby(words))
     return found | {"kinds": kinds, "order": order}
+
+
+def latent_of(form: Format, given: Mapping[str, Any]) -> tuple[LatentAttention, int]:
+    """Returns latent attention, and the width of its heads, each of which has keys and values."""
+    n_heads = needed(given, "num_attention_heads")
+    n_kv_heads = given.get("num_key_value_heads", form.fields["n_kv_heads"].default)
+    if n_kv_heads not in (None, n_heads):
+        raise contradiction("num_attention_heads", n_heads, "num_key_value_heads", n_kv_heads)
+    for name in ("qk_nope_head_dim", *SIZES.values()):
+        checks.whole(name, needed(given, name))
+    if "q_lora_rank" not in given:
+        raise ValueError("q_lora_rank is missing")
+    sizes = {ours: given[theirs] for ours, theirs in SIZES.items()}
+    latent = LatentAttention(**sizes, d_query_latent=given["q_lora_rank"])
+    return latent, given["qk_nope_head_dim"] + given["qk_rope_head_dim"]
 
 
 def _scale(d_head: int, below: float, factor: float) -> float:

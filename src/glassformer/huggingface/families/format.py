@@ -41,28 +41,35 @@ class Place:
     """The place of one of our weights in their files, and how it is stored there.
 
     `transposed` is a matrix stored as torch's Linear has it, (out, in); ours are (in, out). Several of our weights can
-    lie side by side in one of theirs: `part` is the number of this one. Or they alternate, a head of each in turn
-    (`per_head`; `chunk` is then the width of a head). `grouped` is a matrix (n_groups, in, out) whose groups are stored
-    one below the other. `added` is what ours has more than theirs: Gemma stores a gain without its 1.
+    lie side by side in one of theirs: `part` is the number of this one. Or they take turns, so many columns of each
+    (`turns` of a model; `widths` are then these numbers). `grouped` is a matrix (n_groups, in, out) whose groups are
+    stored one below the other. `convolution` is one (taps, channels) that is stored as (channels, 1, taps), and
+    `of_heads` are numbers that are stored as (1, 1, heads, 1). `added` is what ours has more than theirs: Gemma stores
+    a gain without its 1.
     """
 
     name: str
     transposed: bool = False
     part: int = 0
     added: float = 0.0
-    per_head: bool = False
-    chunk: int = 0
+    turns: Callable[[ModelConfig], tuple[int, ...]] | None = None
+    widths: tuple[int, ...] = ()
     grouped: bool = False
     convolution: bool = False
+    of_heads: bool = False
 
     def take(self, theirs: Any, columns: slice, shape: Shape) -> Any:
         """Returns our weight of this shape, which is these columns of theirs: a view, unless it lies otherwise."""
         if self.grouped:
             n_groups, n_in, n_out = shape
             return theirs.reshape(n_groups, n_out, n_in).swapaxes(1, 2)
+        if self.of_heads:
+            return theirs.reshape(shape)
         wide = theirs[:, 0].T if self.convolution else theirs.T if self.transposed else theirs
-        if self.chunk:
-            return wide.reshape(*shape[:-1], -1, 2, self.chunk)[..., self.part, :].reshape(shape)
+        if self.widths:
+            begin = sum(self.widths[: self.part])
+            own = slice(begin, begin + self.widths[self.part])
+            return wide.reshape(*shape[:-1], -1, sum(self.widths))[..., own].reshape(shape)
         ours = wide[..., columns]
         return ours + self.added if self.added else ours
 
@@ -70,6 +77,8 @@ class Place:
         """Returns what they store of our weight, before it is transposed."""
         if self.grouped:
             return ours.swapaxes(1, 2).reshape(-1, ours.shape[1])
+        if self.of_heads:
+            return ours.reshape(1, 1, -1, 1)
         return ours - self.added if self.added else ours
 
 
@@ -85,7 +94,8 @@ class Layout:
     `names` has them by our name, with # for a block's number and without `weight` or `bias`, unless theirs ends
     otherwise; `gated` has other names, if feed-forwards have a gate, and `states` in layers that keep a state, which
     `has_state` tells of a model. `prefix` begins all names but the head's; models without a head omit it. `copies` has
-    weights that may occur twice, and the weight they belong to.
+    weights that may occur twice, and the weight they belong to. `pieces` has weights that files store in pieces, with
+    their names; `others` has pieces of names, and what takes their place if a weight has no place under its own.
     `ignored` is a regular expression for entries of files that are no weights of these models. `drafts` is one for
     the beginning of a name that only a layer for drafts has: it predicts the token after the next one (multi-token
     prediction), is no part of these models, and is passed over.
@@ -97,6 +107,8 @@ class Layout:
     has_state: Callable[[int], bool] = lambda _: False
     prefix: str = ""
     copies: Mapping[str, str] = field(default_factory=dict)
+    pieces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    others: tuple[tuple[str, str], ...] = ()
     ignored: str = r"(?!)"
     drafts: str = r"(?!)"
 
@@ -198,7 +210,9 @@ class Format:
     can be loaded. `layers` returns for each layer the name of its kind and what is its own, its rotation among it; it
     replaces `kinds`. `said` has any other names of theirs that messages use. `also` lists the keys that a function
     reads, `aliases` other names of keys, and `without_effect` keys that change no number, and why. `written` has keys
-    that a file of ours states besides. `tied` is whether the head is the embedding if the file does not say.
+    that a file of ours states besides. `wrapped` is the model_type of files that have one of this family as
+    text_config, beside parts for images, which are left out. `tied` is whether the head is the embedding if the file
+    does not say.
 
     `architectures` are the names of its classes: first those with a head, starting with the usual one, then the one
     without. `read` returns what a file says beyond the tables, as fields of ours; the names of its weights, if there
@@ -221,6 +235,7 @@ class Format:
     aliases: Mapping[str, str] = field(default_factory=dict)
     without_effect: Mapping[str, str] = field(default_factory=dict)
     written: Mapping[str, Any] = field(default_factory=dict)
+    wrapped: str = ""
     tied: bool = False
     read: Callable[["Format", Mapping[str, Any], Any], dict[str, Any]] | None = None
     write: Callable[[ModelConfig], dict[str, Any]] | None = None

@@ -1,6 +1,7 @@
-"""Qwen3-Next and 3.5: a gate on the output, gains stored without their 1, and a rotation of a quarter of each head.
+"""Qwen3-Next and 3.5: three layers with the delta rule to one that attends, and gains stored without their 1.
 
-In each head of q_proj, the numbers for the gate follow those for the query. Layers with the delta rule are not built.
+Attention has a gate on its output, and rotates a quarter of each head. In each head of q_proj, the numbers for the gate
+follow those for the query; in in_proj_qkvz and in_proj_ba of Qwen3-Next, all of a key head stand together.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,19 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.format import NO_WINDOW, Lack, PartOf, Place, needed, words_of_layers
+from glassformer.huggingface.families.delta import (
+    FULL,
+    LINEAR,
+    OF_STATES,
+    SIZES,
+    WORDS,
+    check_silu,
+    forms_of,
+    kinds_of,
+    names_of,
+    sizes_of,
+)
+from glassformer.huggingface.families.format import NO_WINDOW, Lack, Place, linear, needed, words_of_layers
 from glassformer.huggingface.families.llama import (
     ALWAYS_DECODERS,
     LLAMA,
@@ -20,6 +33,10 @@ from glassformer.huggingface.families.llama import (
 )
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key, each_of
+from glassformer.layers import LinearAttention, OutputGate
+
+ROPE = Rope(share=0.25)
+USUAL = {"taps": 4, "n_key_heads": 16, "n_heads": 32, "d_key": 128, "d_value": 128}
 
 
 def layer_types(given: Mapping[str, Any]) -> list[str]:
@@ -27,8 +44,31 @@ def layer_types(given: Mapping[str, Any]) -> list[str]:
     n_layers, every = needed(given, "num_hidden_layers"), given.get("full_attention_interval", 4)
     checks.whole("num_hidden_layers", n_layers)
     checks.whole("full_attention_interval", every)
-    words = ("linear_attention", "full_attention")
+    words = (LINEAR, FULL)
     return words_of_layers(given, n_layers, "layer_types", words, lambda i: words[(i + 1) % every == 0])
+
+
+def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the kind of each layer and what it has."""
+    words, rope = layer_types(given), ROPE.read(given)[""]
+    own: dict[str, dict[str, Any]] = {FULL: {"gate": OutputGate(), **rope}}
+    if LINEAR in words:
+        check_silu(given)
+        eps = needed({"rms_norm_eps": 1e-6, **given}, "rms_norm_eps")
+        own[LINEAR] = {"form": LinearAttention(**sizes_of(given, USUAL), output_eps=eps), **OF_STATES, **rope}
+    return [(WORDS[word], own[word]) for word in words]
+
+
+def write(config: ModelConfig) -> dict[str, Any]:
+    """Returns what a file has beyond the tables."""
+    words, full, form = kinds_of(config)
+    sizes = {} if form is None else {theirs: getattr(form, ours) for ours, theirs in SIZES.items()}
+    return {
+        "layer_types": words,
+        "attention_bias": full.attention_bias == "all",
+        **sizes,
+        **ROPE.write({"": full}),
+    }
 
 
 def n_experts(given: Mapping[str, Any]) -> int:
@@ -42,18 +82,32 @@ def n_experts(given: Mapping[str, Any]) -> int:
     return found if sparse else 0
 
 
-def has_gate(config: ModelConfig) -> bool:
-    """Claims models whose attention has a gate."""
-    return config.layer(0).attention.gate is not None
+def is_qwen(config: ModelConfig) -> bool:
+    """Claims models whose layers have the delta rule, or attention with a gate."""
+    gates = [layer.attention.gate is not None for layer, _ in config.layers(config.n_layers).values()]
+    each = zip(gates, forms_of(config), strict=True)
+    return all(has_gate or isinstance(form, LinearAttention) for has_gate, form in each)
 
 
-ATTENDS = Lack(
-    "layer_types",
-    ("full_attention",),
-    "the delta rule, which some layers have in place of attention, is not built",
-    says=layer_types,
-    of_layer=True,
-)
+def _form(config: ModelConfig) -> LinearAttention:
+    return next(form for form in forms_of(config) if form is not None)
+
+
+def _of_key_head(config: ModelConfig) -> tuple[int, ...]:
+    """Returns how many numbers of queries, keys, values and gates belong to a key head."""
+    form = _form(config)
+    values = form.n_heads // form.n_key_heads * form.d_value
+    return form.d_key, form.d_key, values, values
+
+
+def _heads_of_key_head(config: ModelConfig) -> tuple[int, ...]:
+    """Returns how many heads share a key head, for what is written and for what decays."""
+    form = _form(config)
+    return (form.n_heads // form.n_key_heads,) * 2
+
+
+OURS, THEIRS = "decoder.blocks.#.attention", "model.layers.#.linear_attn"
+IN_BOTH = {"log_rate": "A_log", "decay_bias": "dt_bias", "norm_heads": "norm", "W_o": "out_proj"}
 QWEN3_5 = replace(
     QWEN3,
     model_type="qwen3_5_text",
@@ -62,30 +116,26 @@ QWEN3_5 = replace(
     # The three positions of a token that mrope has are equal in a text
     rope=Rope(share=0.25, more=("mrope_section", "mrope_interleaved")),
     kinds=None,
-    parts={"gate": PartOf("OutputGate", {"per": "element"})},
+    layers=layers,
     must_be=(
         *RULES,
         NO_FEEDFORWARD_BIASES,
         *NO_WINDOW[:2],
         ("attn_output_gate", (True,), "the attention of this family always has its gate"),
     ),
-    lacks=(ATTENDS,),
-    also=(*QWEN3.also, "full_attention_interval"),
+    also=(*QWEN3.also, "layer_types", "full_attention_interval", *SIZES.values()),
     without_effect={
         **ALWAYS_DECODERS,
-        **each_of(
-            "belongs to the delta rule, for which a whole model is refused",
-            "linear_conv_kernel_dim linear_key_head_dim linear_value_head_dim linear_num_key_heads "
-            "linear_num_value_heads mamba_ssm_dtype",
-        ),
+        "mamba_ssm_dtype": "says in what type a state is kept: here, in float32 at least",
         **each_of(
             "belongs to layers that predict several tokens, which are left out",
             "mtp_num_hidden_layers mtp_use_dedicated_embeddings",
         ),
         "mlp_only_layers": "this family has no experts, so every layer is one of them",
     },
-    write=lambda config: {"layer_types": ["full_attention"] * config.n_layers},
-    claims=has_gate,
+    wrapped="qwen3_5",
+    write=write,
+    claims=is_qwen,
     layout=replace(
         LLAMA.layout,
         names={
@@ -93,11 +143,21 @@ QWEN3_5 = replace(
             for ours, theirs in LLAMA.layout.names.items()
         }
         | {
-            f"decoder.blocks.#.attention.{ours}": Place(
-                "model.layers.#.self_attn.q_proj", transposed=True, part=part, per_head=True
+            f"{OURS}.{ours}": Place(
+                "model.layers.#.self_attn.q_proj",
+                transposed=True,
+                part=part,
+                turns=lambda config: (config.d_head,) * 2,
             )
             for part, ours in enumerate(("W_q", "gate.W"))
         },
+        states={
+            **names_of(
+                THEIRS, IN_BOTH | {"W_gate": "in_proj_z", "W_write": "in_proj_b", "W_decay": "in_proj_a"}
+            ),
+            **{f"{OURS}.W_{c}": linear(f"{THEIRS}.in_proj_qkv", part) for part, c in enumerate("qkv")},
+        },
+        others=(("model.language_model.", "model."),),
         ignored=LLAMA.layout.ignored + r"|^(model\.)?(mtp|model\.visual)\.",
     ),
 )
@@ -105,9 +165,10 @@ QWEN3_NEXT = replace(
     QWEN3_5,
     model_type="qwen3_next",
     architectures=("Qwen3NextForCausalLM", "Qwen3NextModel"),
+    wrapped="",
     fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 2)}, QWEN3_5),
     rope=Rope(share=0.25),
-    lacks=(ATTENDS, Lack("num_experts", (0,), "experts are not built", says=n_experts)),
+    lacks=(Lack("num_experts", (0,), "experts are not built", says=n_experts),),
     without_effect={
         **QWEN3_5.without_effect,
         **each_of(
@@ -116,4 +177,18 @@ QWEN3_NEXT = replace(
             "norm_topk_prob output_router_logits router_aux_loss_coef mlp_only_layers",
         ),
     },
+    layout=replace(
+        QWEN3_5.layout,
+        states={
+            **names_of(THEIRS, IN_BOTH),
+            **{
+                f"{OURS}.{ours}": Place(f"{THEIRS}.{name}", transposed=True, part=part, turns=turns)
+                for name, turns, several in (
+                    ("in_proj_qkvz", _of_key_head, ("W_q", "W_k", "W_v", "W_gate")),
+                    ("in_proj_ba", _heads_of_key_head, ("W_write", "W_decay")),
+                )
+                for part, ours in enumerate(several)
+            },
+        },
+    ),
 )

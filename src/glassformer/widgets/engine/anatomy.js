@@ -385,9 +385,10 @@ export function report(file, tables, positions) {
 const holds = (rows, look) => rows.filter((row) => truthy(evaluate(row.if, look)));
 
 // What our code lacks, each with the chapter that builds it, or "".
-function lackingIn({ beside, kinds, scope }, words) {
+function lackingIn({ family, beside, kinds, scope }, words) {
   const found = new Set(kinds.flatMap((kind) => holds(words.lacking, scope(kind).look)));
-  const others = Object.entries(OTHER_PARTS).filter(([name]) => beside.some((part) => part.includes(name)));
+  const leftOut = words.wrapped.includes(family); // our code reads the part for text alone
+  const others = Object.entries(OTHER_PARTS).filter(([name]) => !leftOut && beside.some((part) => part.includes(name)));
   return [...words.lacking.filter((row) => found.has(row)).map(({ what, chapter }) => [what, chapter]), ...others.map(([, what]) => [what, ""])];
 }
 

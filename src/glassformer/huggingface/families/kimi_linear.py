@@ -1,0 +1,165 @@
+"""Kimi Linear: three layers with the delta rule, which decays by channel, to one of latent attention; no positions.
+
+A part of each key in latent attention is the same for all heads, as in DeepSeek-V3, but it is not rotated. Models with
+experts are refused, except for single layers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from glassformer import _checks as checks
+from glassformer.config import ModelConfig
+from glassformer.huggingface.families.deepseek import SIZES, V3, latent_of
+from glassformer.huggingface.families.delta import (
+    FULL,
+    LINEAR,
+    PIECES,
+    WORDS,
+    check_silu,
+    forms_of,
+    kinds_of,
+    names_of,
+)
+from glassformer.huggingface.families.format import Lack, Place, needed, words_of_layers
+from glassformer.huggingface.families.llama import llama_with
+from glassformer.huggingface.keys import Key, contradiction, each_of, unsupported
+from glassformer.layers import LatentAttention, LinearAttention
+
+OF_STATE = {
+    "head_dim": ("linear_head_dim", 128),
+    "num_heads": ("linear_num_heads", 32),
+    "short_conv_kernel_size": ("linear_conv_kernel_dim", 4),
+}
+"""The sizes of a layer with a state in `linear_attn_config`, outside of it, and if the file does not say."""
+LISTS = {"full_attn_layers": FULL, "kda_layers": LINEAR}
+
+
+def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str, Any]]]:
+    """Returns the kind of each layer and what it has."""
+    inside = given.get("linear_attn_config") or {}
+    if not isinstance(inside, dict) or not inside.keys() <= OF_STATE.keys() | LISTS.keys():
+        known = ", ".join((*OF_STATE, *LISTS))
+        raise unsupported(given, "linear_attn_config", f"it must be an object with {known}")
+    listed: list[Any] | None = None
+    if all(name in inside for name in LISTS) and given.get("layer_types") is None:
+        numbered = [(i, word) for name, word in LISTS.items() for i in inside[name]]
+        if sorted(i for i, _ in numbered) != list(range(1, n_layers + 1)):
+            raise unsupported(
+                given, "linear_attn_config", f"its lists must have each layer from 1 to {n_layers}"
+            )
+        listed = [word for _, word in sorted(numbered)]
+    words = listed or words_of_layers(
+        given, n_layers, "layer_types", (LINEAR, FULL), lambda i: LINEAR if i % 4 or i == 0 else FULL
+    )
+    latent, d_head = latent_of(KIMI_LINEAR, given)
+    own: dict[str, dict[str, Any]] = {FULL: {"form": latent, "d_head": d_head}}
+    if LINEAR in words:
+        check_silu(given)
+        own[LINEAR] = {"form": _state(given, inside), "d_head": d_head}
+    return [(WORDS[word], own[word]) for word in words]
+
+
+def _state(given: Mapping[str, Any], inside: Mapping[str, Any]) -> LinearAttention:
+    found = {}
+    for name, (outside, usual) in OF_STATE.items():
+        if name in inside and given.get(outside) not in (None, inside[name]):
+            raise contradiction(f"linear_attn_config.{name}", inside[name], outside, given[outside])
+        found[name] = inside[name] if name in inside else needed({outside: usual, **given}, outside)
+        checks.whole(outside, found[name])
+    width, n_heads, eps = found["head_dim"], found["num_heads"], given.get("rms_norm_eps", 1e-5)
+    sizes: dict[str, Any] = {
+        "n_heads": n_heads,
+        "n_key_heads": n_heads,
+        "d_key": width,
+        "d_value": width,
+        "rank": width,
+    }
+    taps = found["short_conv_kernel_size"]
+    return LinearAttention(**sizes, taps=taps, decay="channel", gate="sigmoid", output_eps=eps)
+
+
+def mlp_layer_types(given: Mapping[str, Any]) -> list[str]:
+    """Returns the word of each layer's feed-forward: without a list, all but the first have experts."""
+    n_layers, n_dense = needed(given, "num_hidden_layers"), given.get("first_k_dense_replace", 1)
+    checks.whole("num_hidden_layers", n_layers)
+    checks.whole("first_k_dense_replace", n_dense, at_least=0)
+    words = ("dense", "sparse")
+    return words_of_layers(given, n_layers, "mlp_layer_types", words, lambda i: words[i >= n_dense])
+
+
+def write(config: ModelConfig) -> dict[str, Any]:
+    """Returns what a file has beyond the tables."""
+    words, _, state = kinds_of(config)
+    given: dict[str, Any] = {"layer_types": words, "mlp_layer_types": ["dense"] * config.n_layers}
+    latent = next((form for form in forms_of(config) if isinstance(form, LatentAttention)), None)
+    if latent is not None:
+        given |= {theirs: getattr(latent, ours) for ours, theirs in SIZES.items()}
+        given |= {"q_lora_rank": latent.d_query_latent, "qk_nope_head_dim": config.d_head - latent.d_rotated}
+    if state is not None:
+        sizes = {"head_dim": state.d_key, "num_heads": state.n_heads, "short_conv_kernel_size": state.taps}
+        given |= {OF_STATE[name][0]: size for name, size in sizes.items()}
+    return given
+
+
+A = "model.layers.#.self_attn"
+KIMI_LINEAR = replace(
+    V3,
+    model_type="kimi_linear",
+    architectures=("KimiLinearForCausalLM", "KimiLinearModel"),
+    fields=llama_with(
+        {
+            "context_length": Key("model_max_length", 1_048_576),
+            "n_kv_heads": Key("num_key_value_heads", 32),
+            "norm_eps": Key("rms_norm_eps", 1e-5),
+            "rope_layout": None,
+        },
+        V3,
+    ),
+    always={**V3.always, "positions": "none"},
+    rope=None,
+    layers=layers,
+    must_be=(
+        *V3.must_be,
+        ("mla_use_nope", (True, None), "no layer of this family has positions"),
+        ("tie_word_embeddings", (False, None), "the head of this family has weights of its own"),
+    ),
+    lacks=(Lack("mlp_layer_types", ("dense",), "experts are not built", says=mlp_layer_types),),
+    also=(*V3.also, "layer_types", "linear_attn_config", *(name for name, _ in OF_STATE.values())),
+    aliases={
+        "max_position_embeddings": "model_max_length",
+        "num_local_experts": "num_experts",
+        "num_experts_per_tok": "num_experts_per_token",
+        "n_shared_experts": "num_shared_experts",
+        "norm_topk_prob": "moe_renormalize",
+        "n_group": "num_expert_group",
+    },
+    without_effect={
+        **V3.without_effect,
+        **each_of(
+            "concerns experts, for which a whole model is refused",
+            "num_experts_per_token num_shared_experts moe_renormalize num_expert_group moe_router_activation_func "
+            "use_grouped_topk",
+        ),
+        **each_of("nothing is rotated", "rope_parameters rope_scaling rope_theta"),
+    },
+    read=None,
+    write=write,
+    claims=lambda config: any(isinstance(form, LinearAttention) for form in forms_of(config)),
+    layout=replace(
+        V3.layout,
+        states=names_of(
+            A,
+            {
+                **{f"W_{c}": f"{c}_proj" for c in "qkvo"},
+                **{"W_gate_down": "g_a_proj", "W_gate": "g_b_proj", "norm_heads": "o_norm"},
+                **{"W_decay_down": "f_a_proj", "W_decay": "f_b_proj", "decay_bias": "dt_bias"},
+                "W_write": "b_proj",
+            },
+        )
+        | {"decoder.blocks.#.attention.log_rate": Place(f"{A}.A_log", of_heads=True)},
+        pieces=PIECES,
+        # In memory; and transformers saves all feed-forward networks under the name of experts
+        others=((".forget_gate.", "."), (".block_sparse_moe.", ".mlp.")),
+    ),
+)
