@@ -43,6 +43,7 @@ NAMES = (
     "families",
     "own_text",
     "long_texts",
+    "states",
 )
 """All experiments, in the order of the chapters that show them."""
 
