@@ -52,7 +52,7 @@ class Pairs:
     family, length = "decoder", T
     n_keys, n_values = 64, 16
     vocab_size = n_keys + n_values
-    sizes = (4, 8, 16, 32, 64)
+    sizes: tuple[int, ...] = (4, 8, 16, 32, 64)
     guess = 1 / n_values
 
     def __init__(self, seed: int, characters: int = CHARACTERS) -> None:
