@@ -44,6 +44,7 @@ NAMES = (
     "own_text",
     "long_texts",
     "state_costs",
+    "states",
 )
 """All experiments, in the order of the chapters that show them."""
 

@@ -1,0 +1,159 @@
+"""Tests what chapter 17 says that a state loses, and how this was measured."""
+
+import numpy as np
+import pytest
+from torch.nn.functional import softplus
+
+from glassformer.experiments import experiment, long_texts, stored
+from glassformer.experiments.recall import MARKS, Recall
+from glassformer.experiments.states import SEEDS, STEPS, Copies, Pairs, T, made
+from glassformer.experiments.training import drawn
+from glassformer.tasks import NO_TARGET
+
+STATES = [("pairs", "gated delta rule"), ("pairs", "linear attention"), ("copies", "gated delta rule")]
+
+
+def runs(part, contestant, steps=None):
+    found = stored("states", part=part, contestant=contestant, steps=steps)
+    assert [run.settings["seed"] for run in found] == list(SEEDS)
+    return [run.found for run in found]
+
+
+def right(part, contestant):
+    """Returns the fractions by seed and size."""
+    return np.array([found["right"] for found in runs(part, contestant)])
+
+
+def losses_of(found):
+    return np.array([one["loss"] for one in found])
+
+
+def full():
+    """Returns what `long_texts` found with full attention, which is trained on the same text in the same way."""
+    return [run.found for run in stored("long_texts", part="contestants", contestant="full")]
+
+
+# How it is measured
+
+
+@pytest.mark.parametrize("n", Pairs.sizes)
+def test_every_key_is_asked_once_for_the_value_that_followed_it(n):
+    inputs, targets = Pairs(0).drawn(n, 3, (1,))
+    for ids, asked in zip(inputs["ids"], targets, strict=True):
+        value = dict(ids[: 2 * n].reshape(n, 2).tolist())
+        assert len(value) == n
+        assert max(value) < Pairs.n_keys <= min(value.values())
+        questions = np.flatnonzero(asked != NO_TARGET)
+        assert questions.tolist() == list(range(2 * n, 4 * n, 2))
+        assert dict(zip(ids[questions].tolist(), asked[questions].tolist(), strict=True)) == value
+    assert (inputs["ids"][:, 2 * n :] != inputs["ids"][:, : 2 * n]).any()  # in another order
+
+
+@pytest.mark.parametrize("n", Copies.sizes)
+def test_a_copy_is_asked_for_letter_by_letter(n):
+    inputs, targets = Copies(0).drawn(n, 3, (1,))
+    letters, separator, before = np.split(inputs["ids"], [n, n + 1], axis=1)
+    assert (separator == Copies.vocab_size - 1).all()
+    assert (letters < separator).all()
+    assert (targets[:, :n] == NO_TARGET).all()
+    assert np.array_equal(targets[:, n:], letters)
+    assert np.array_equal(before, letters[:, :-1])
+
+
+@pytest.mark.parametrize("task", [Pairs, Copies])
+def test_all_steps_have_as_many_characters_and_the_longest_text_has_all_that_a_model_can_read(task):
+    sizes = [task(0).batch(step)[0]["ids"].shape for step in range(len(task.sizes))]
+    assert {B * length for B, length in sizes} == {2048}
+    assert max(length for _, length in sizes) == T
+
+
+def test_a_state_has_the_same_size_in_all_that_have_one():
+    for part, n_layers in (("pairs", 2), ("copies", 2), ("text", 4)):
+        found = stored("states", part=part)
+        cache = {run.settings["contestant"]: run.found["cache"] for run in found}
+        state = n_layers * 4 * (2 * 32 * 32 + 3 * 3 * 64)  # and three inputs of each of three convolutions
+        kept = n_layers * 4 * 2 * 64 * T
+        assert cache.pop("hybrid") == (state * (n_layers - 1) + kept) // n_layers
+        assert cache.pop("full", kept) == kept
+        assert set(cache.values()) == {state}
+    assert {found["cache"] for found in full()} == {kept}
+
+
+def test_the_model_that_all_are_compared_with_on_text_is_that_of_long_texts():
+    config, task, training = made("text", "full", 1, STEPS["text"])
+    assert (config, training) == long_texts.made("full", 1, STEPS["text"], ())[::2]
+    assert isinstance(task, Recall)
+
+
+# What was found
+
+
+def test_attention_in_all_layers_or_in_the_last_recalls_and_copies():
+    assert right("pairs", "full").min() > 0.96
+    assert right("copies", "full").min() > 0.997
+    assert right("copies", "hybrid").min() > 0.9
+    *learned, late = right("pairs", "hybrid")
+    assert np.min(learned) > 0.99
+    assert (np.abs(late - [0.71, 0.56, 0.47, 0.39, 0.29]) < 0.01).all()  # one seed has not learned it
+
+
+@pytest.mark.parametrize(("part", "contestant"), STATES)
+def test_a_state_recalls_less_the_more_it_has_to_keep(part, contestant):
+    each = right(part, contestant)
+    assert (np.diff(each) < -0.02).all()
+    assert (each[:, 0] > 0.85).all()
+    assert (each[:, -1] < 0.43).all()
+    assert (each[:, -1] > 0.18).all()  # more than guesses
+
+
+def test_decay_and_the_delta_rule_together_do_not_help_to_recall():
+    gated, linear = right("pairs", "gated delta rule"), right("pairs", "linear attention")
+    assert (np.median(gated, axis=0) < np.median(linear, axis=0)).all()
+    assert gated[0, -1] > linear[0, -1]  # but not at every seed
+    assert (gated[1:] < linear[1:]).all()
+
+
+def test_half_of_what_a_new_gated_state_holds_is_gone_before_it_is_asked():
+    for part, longest in (("pairs", 76), ("copies", 142)):
+        for seed in SEEDS:
+            after = halved(drawn(made(part, "gated delta rule", seed, 1)[0], seed))
+            assert max(after) < longest
+            assert sum(one < 16 for one in after) >= 2  # of four heads
+
+
+def halved(model):
+    """Returns after how many positions what each head keeps is halved, if its input is 0."""
+    stack = [block.attention for block in model.decoder.blocks]
+    return [
+        float(np.log(2) / loss)
+        for layer in stack
+        for loss in (layer.log_rate.exp() * softplus(layer.decay_bias)).detach()
+    ]
+
+
+def test_on_plain_text_states_lose_less_at_every_seed():
+    gained = {
+        name: losses_of(full()) - losses_of(runs("text", name)) for name in ("gated delta rule", "hybrid")
+    }
+    assert gained["gated delta rule"].round(3).tolist() == [0.091, 0.104, 0.062]
+    assert gained["hybrid"].round(3).tolist() == [0.078, 0.102, 0.06]
+
+
+def test_but_a_mark_far_back_is_found_by_attention_alone():
+    far = {
+        name: [np.mean(one["recalled"][8:]) for one in runs("text", name)]
+        for name in ("gated delta rule", "hybrid")
+    }
+    assert np.abs(np.subtract(far["gated delta rule"], 1 / MARKS)).max() < 0.025
+    assert sorted(np.round(far["hybrid"], 3)) == [0.905, 1, 1]
+
+
+# In short
+
+
+def test_in_short_too_it_recalls_fewer_of_more_pairs():
+    found = experiment("states").measure_shortly(part="pairs", contestant="gated delta rule", seed=3)
+    few, *_, many = found["right"]
+    assert few > many + 0.1
+    assert many < 0.2
+    assert found["cache"] == 20992
