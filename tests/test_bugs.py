@@ -18,6 +18,7 @@ from layers import test_by_hand as by_hand
 from layers import test_cache
 from layers import test_model_properties as properties
 from layers import test_parity as parity
+from layers import test_recurrence as recurrence
 from layers import test_torch_references as torch_references
 from layers.grid import GRID
 from layers.rooms import NN, SCRATCH, both_rooms
@@ -27,7 +28,7 @@ from glassformer import nn, scratch
 from glassformer.bugs import BUGS, ROOMS, Bug, Edit, bug, lines, put_in
 from glassformer.config import ModelConfig
 from glassformer.generate import generate
-from glassformer.layers import KeyValueSharing, LatentAttention
+from glassformer.layers import KeyValueSharing, LatentAttention, LinearAttention
 from glassformer.text import inputs_and_targets
 from glassformer.trace import trace
 
@@ -88,6 +89,26 @@ CAUGHT_BY = {
     "values-after-rotation": [
         properties.test_values_that_are_keys_are_those_of_a_matrix_equal_to_that_of_the_keys
     ],
+    "keys-without-norm": [
+        partial(
+            recurrence.test_a_layer_is_what_the_papers_write_and_padding_is_as_if_it_were_not_there,
+            variant="gated delta",
+        )
+    ],
+    "state-not-reset": [
+        partial(test_cache.test_after_a_reset_it_is_as_new, name="states and attention"),
+        recurrence.test_a_cache_goes_back_only_to_nothing_or_to_where_it_was_marked,
+    ],
+    "decay-after-write": [
+        partial(
+            recurrence.test_two_positions_worked_by_hand_with_a_state_of_one_number,
+            name=name,
+            delta=True,
+            read=[6, 1.65625],
+            state=1.65625,
+        )
+        for name in recurrence.FUNCTIONS
+    ],
 }
 
 
@@ -135,6 +156,8 @@ SEEN_IN = {
     "tied-reshaped": ("GPT-2", "plain"),
     "window-one-more": ("near and far", "plain"),
     "latent-rotated": ("latents and a borrowed choice", "plain"),
+    "keys-without-norm": ("states and attention", "plain"),
+    "decay-after-write": ("states and attention", "plain"),
 }
 # Those that do not, each with a test of its own below
 ELSEWHERE = {
@@ -152,6 +175,7 @@ ELSEWHERE = {
     "cache-not-reset",
     "stretched-for-short-texts",
     "values-after-rotation",
+    "state-not-reset",
 }
 
 
@@ -376,7 +400,7 @@ def test_a_model_can_be_trained_with_it(name):
 @every_bug
 def test_in_numpy_the_way_back_is_open_too(name):
     """Whatever each layer saves is used again, and every weight that had a gradient still gets one."""
-    for system in ("GPT-2", "the modern one", "2017", "T5"):
+    for system in ("GPT-2", "the modern one", "2017", "T5", "states and attention"):
         with put_in(name):
             wrong = way_back(system)
         assert {n: g.shape for n, g in wrong.items()} == {
@@ -861,3 +885,65 @@ def test_values_after_rotation_make_it_matter_where_the_text_begins(room, values
         moved = difference(wrong, logits(room, it, IDS, **there)) > SHOWS
         assert_close(wrong, logits(SCRATCH, twin, IDS, **here), DOUBLE)
     assert moved == (values == "keys")
+
+
+# Those of chapter 17
+
+ONE_STATE = LinearAttention(n_heads=1, n_key_heads=1, d_key=4, d_value=3)
+STATES = TINY.replace(positions="none", attention_bias="none", kinds={"state": {"form": ONE_STATE}})
+
+
+@both_rooms
+def test_keys_without_norm_write_the_same_again_and_again_and_it_grows(room):
+    """Each time, 1 − β|k|² is left of the error: that is between 0 and 1 if |k| is 1, and here below −1."""
+    sizes = {"n_key_heads": 1, "d_key": 4, "d_value": 3, "decay": "none", "taps": 1}
+    layer = room.layers.LinearAttention(4, 1, **sizes, **room.parameters())
+    room.load(layer, W_k=3 * np.eye(4), W_write=np.zeros((4, 1)))
+    room.load(layer.convolution_k, weight=np.ones((1, 4)))
+    x, cache = np.tile([1.0, -1.0, 2.0, 0.5], (1, 20, 1)), layer.new_cache(1, 20)
+    with trace() as seen, put_in("keys-without-norm"):
+        layer(room.array(x), cache=cache)
+    k, v = (room.numpy(seen.arrays(name)[0])[0, 0, :1] for name in "kv")
+    length = (k * k).sum()
+    assert length / 2 > 2  # W_write of 0 makes β 1/2
+    assert_close(room.numpy(cache.keys)[0, 0], (1 - (1 - length / 2) ** 20) / length * k.T @ v, DOUBLE)
+
+
+@both_rooms
+def test_a_state_that_is_not_reset_makes_two_texts_one(room):
+    it = model(room, STATES)
+    cache, right = it.new_cache(2, 6), logits(room, it, IDS)
+    for _ in range(2):
+        assert_close(in_steps(room, it, IDS, cache), right, DOUBLE)
+        cache.reset()
+    with put_in("state-not-reset"):
+        in_steps(room, it, IDS, cache)
+        cache.reset()
+        again = in_steps(room, it, IDS, cache)
+    assert (np.abs(again - right).max(axis=(0, 2)) > SHOWS).all()
+    assert_close(again, logits(room, it, np.tile(IDS, 2))[:, 6:], DOUBLE)
+
+
+@both_rooms
+@pytest.mark.parametrize("name", recurrence.FUNCTIONS)
+def test_decay_after_write_gives_back_less_than_was_written(room, name):
+    """With β = 1, a query that is equal to its key reads the value, whatever the decay."""
+    given = recurrence.inputs("head")
+    given |= {"q": given["k"], "strength": np.ones((2, 7, 1))}
+    right, _ = recurrence.apply(room, name, given)
+    assert_close(right, given["v"], DOUBLE)
+    with put_in("decay-after-write"):
+        wrong, _ = recurrence.apply(room, name, given)
+    assert_close(wrong, np.exp(given["log_decay"]) * given["v"], DOUBLE)
+
+
+@both_rooms
+@recurrence.every_form
+def test_decay_after_write_is_the_same_mistake_in_steps_and_in_chunks(room, delta, per):
+    given = recurrence.inputs(per)
+    with put_in("decay-after-write"):
+        steps = recurrence.apply(SCRATCH, "recurrent_steps", given, delta=delta)
+        for chunk in (1, 3, 7):
+            chunks = recurrence.apply(room, "recurrent_chunks", given, delta=delta, chunk=chunk)
+            for ours, theirs in zip(chunks, steps, strict=True):
+                assert_close(ours, theirs, DOUBLE)

@@ -53,6 +53,7 @@ def test_rows_by_hand(row):
     ]
     window = row["The window let each query see one position more"]
     assert window[:3] == ["normal", "normal", "`cache`, for a model with a window"]
+    assert row["The keys of the delta rule were not scaled to length 1"][:2] == ["broken off", "–"]
     assert row["The padding mask was never passed on"][:2] == ["–", "–"]
     assert row["The padding mask was never passed on"][2] == "`again`"
 

@@ -25,16 +25,18 @@ and explains the ten tests.
 
 The columns *Loss* and *Text* show what happened when a small model was trained with the mistake for {steps} steps, with
 seeds {seeds}, compared with a correct model of the same seed. A loss is *too good* if it is lower by more than 0.5
-[nats](glossary.md#nat), *worse* if it is higher by more than 0.1, and *normal* otherwise. A text is *bad* if a
-simple judge, which counts characters, finds it more surprising than the correct model's text, by 0.7 nats per
-character. These are results of these runs: a larger model or a longer training may show more. The *cheapest test* is
-the first of the ten that catches the mistake with every seed tried. The test `gradient` compares with a gradient
-written by hand for the correct code. Autograd computes the gradient of the faulty code, and then only `parity` finds
-the mistake. The models of the ten tests do not have the parts of later chapters. For a mistake in such a part, the
-page names the test that catches it in a model with the part, and `tests/test_bugs.py` tries it out.
+[nats](glossary.md#nat), *worse* if it is higher by more than 0.1, and *normal* otherwise. A run is *broken off* when
+its loss or a gradient is no longer a number, and then no text is written. A text is *bad* if a simple judge, which
+counts characters, finds it more surprising than the correct model's text, by 0.7 nats per character. These are results
+of these runs: a larger model or a longer training may show more. The *cheapest test* is the first of the ten that
+catches the mistake with every seed tried. The test `gradient` compares with a gradient written by hand for the correct
+code. Autograd computes the gradient of the faulty code, and then only `parity` finds the mistake. The models of the ten
+tests do not have the parts of later chapters. For a mistake in such a part, the page names the test that catches it in
+a model with the part, and `tests/test_bugs.py` tries it out.
 """
 
 NONE = "none of the ten"
+BROKEN_OFF = "broken off"  # as `looks` says
 
 
 def page(gallery: Path) -> str:
@@ -100,6 +102,8 @@ def _seen(name: str) -> tuple[str, str]:
     if name in NOT_APPLICABLE:
         return "–", "–"
     losses = {looks(*pair) for pair in _pairs(name)}
+    if losses == {BROKEN_OFF}:
+        return BROKEN_OFF, "–"
     texts = {"bad" if writes_badly(*pair) else "normal" for pair in _pairs(name)}
     return " or ".join(sorted(losses)), " or ".join(sorted(texts))
 
@@ -115,6 +119,11 @@ def _measured(name: str) -> str:
     def words(runs: tuple[dict, ...]) -> str:
         return _and(f"{run['known_words']:.0%} of {run['words']}" for run in runs)
 
+    if set(map(looks, sick, right)) == {BROKEN_OFF}:
+        return (
+            f"after {_and(sorted({run['steps'] for run in sick}))} steps, the loss or its gradient is no longer a "
+            f"number (the correct model ends at {both(right, 'reported')} nats)"
+        )
     deep = _deep() if name == "post-norm" else ""
     return (
         f"{deep}training reports a loss of {both(sick, 'reported')} nats (the correct model: "

@@ -16,7 +16,7 @@ from glassformer.config import ModelConfig
 from glassformer.experiments import training
 from glassformer.experiments.experiment import Experiment, Found, thinned
 from glassformer.generate import generate
-from glassformer.layers import KeyValueSharing, LatentAttention
+from glassformer.layers import KeyValueSharing, LatentAttention, LinearAttention
 from glassformer.scratch import in_numpy
 from glassformer.tasks import NextToken
 from glassformer.text import CharTokenizer, corpus
@@ -44,6 +44,7 @@ ADAMW: dict[str, Any] = {"learning_rate": 5e-3}
 
 LATENT = {"d_head": 16, "form": LatentAttention(d_latent=24, d_rotated=8, d_value=16)}
 SHARED = {"sharing": KeyValueSharing(values="keys")}
+STATE = {"form": LinearAttention(n_heads=4, n_key_heads=4, d_key=16, d_value=16)}
 
 MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rope": (ROPE, MUON),
@@ -56,6 +57,7 @@ MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "windows": (ROPE | {"sliding_window": 8}, MUON),
     "latents": ({"positions": "rope", "attention_bias": "none", "kinds": {"latent": LATENT}}, MUON),
     "keys as values": (ROPE | {"kinds": {"shared": SHARED}}, MUON),
+    "states": ({"positions": "none", "attention_bias": "none", "kinds": {"state": STATE}}, MUON),
 }
 """The models, each with its changes to `ModelConfig` and `TrainingConfig`."""
 
@@ -72,6 +74,8 @@ NEEDS = dict.fromkeys(IN_NUMPY_ALONE, "in NumPy") | {
     "window-one-more": "windows",
     "latent-rotated": "latents",
     "values-after-rotation": "keys as values",
+    "keys-without-norm": "states",
+    "decay-after-write": "states",
 }
 """The model that a mistake needs; all others use the first model."""
 
@@ -80,6 +84,7 @@ NOT_APPLICABLE = {
     "padding-attended": "windows of one text are all equally long: there is no padding to see",
     "loss-over-padding": "windows of one text are all equally long: every target counts",
     "cache-not-reset": "all texts are written side by side, with a new cache: none is reset",
+    "state-not-reset": "all texts are written side by side, with a new cache: none is reset",
 }
 """The mistakes that cannot occur here, and why."""
 
