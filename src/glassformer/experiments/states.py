@@ -21,6 +21,7 @@ from glassformer.train.config import TrainingConfig
 
 T = long_texts.T  # characters of the longest text
 CHARACTERS = 2048  # of a step
+EQUAL_TIME = {"hybrid": 228, "gated delta rule": 205}  # steps of "text" in the time of "full"
 STEPS = {"pairs": 400, "copies": 500, "text": long_texts.STEPS}
 EVERY = long_texts.EVERY
 ANSWERS = 4096  # that are tested for each size
@@ -198,9 +199,14 @@ EXPERIMENT = Experiment(
     question="What is lost in recall, in copying and in loss if the past has to fit into a matrix?",
     measure=measure,
     runs=(
-        *run(part=["pairs"], contestant=["full", "hybrid", "gated delta rule", "linear attention"]),
+        {"part": "seconds", "seed": 0},
+        *run(
+            part=["pairs"],
+            contestant=["full", "hybrid", "gated delta rule", "delta rule", "linear attention", "mamba-2"],
+        ),
         *run(part=["copies"], contestant=["full", "hybrid", "gated delta rule"]),
         *run(part=["text"], contestant=["hybrid", "gated delta rule"]),
+        *(one for name, n in EQUAL_TIME.items() for one in run(part=["text"], contestant=[name], steps=[n])),
     ),
     short={"steps": 160, "characters": 768, "every": 80},
 )

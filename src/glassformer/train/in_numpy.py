@@ -5,7 +5,6 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.auxiliary import auxiliary_losses
-from glassformer.protocols import is_vector
 from glassformer.scratch import AdamW, Transformer, clip_gradients, cross_entropy, cross_entropy_backward
 from glassformer.train.config import TrainingConfig
 from glassformer.train.schedule import rate_share
@@ -78,8 +77,8 @@ def _losses(
         betas=config.betas,
         eps=config.eps,
         weight_decay=config.weight_decay,
-        no_decay=[  # gains, biases and convolutions
-            name for name, weight in weights.items() if is_vector(name, weight.ndim)
+        no_decay=[  # gains and biases
+            name for name, weight in weights.items() if weight.ndim < 2
         ],
     )
     model.train()

@@ -22,14 +22,17 @@ NAMES = "protocols.AnyModel says how weights are named"
 
 
 def kind_of(name: str, weight: Tensor) -> str:
-    """Returns a weight's kind: "matrices" of the blocks, "embeddings", "head" or "norms" (all that `is_vector`)."""
-    if is_vector(name, weight.ndim):
+    """Returns a weight's kind: "matrices" of the blocks, "embeddings", "head" or "norms" (all vectors).
+
+    The weights of a short convolution are some for each feature, so they count among the embeddings.
+    """
+    if weight.ndim < 2:
         return "norms"
-    if SUBLAYER.match(name):
+    if SUBLAYER.match(name) and not is_vector(name, weight.ndim):
         return "matrices"
     if name.startswith(("unembedding.", "pooler.")):
         return "head"
-    return "embeddings"  # for tokens, segments and positions
+    return "embeddings"  # for tokens, segments, positions and features
 
 
 def optimizers_of(model: nn.Module, config: TrainingConfig) -> list[torch.optim.Optimizer]:
