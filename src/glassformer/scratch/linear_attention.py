@@ -53,11 +53,11 @@ class LinearAttention(Layer):
     `W_gate_down` and `W_decay_down`.
 
     With `delta` and a decay "head", this is Gated DeltaNet as in Qwen3-Next; with
-    "channel", Kimi Delta Attention. The order of the rows is all it knows of
+    "channel", a gate "sigmoid" and a rank, Kimi Delta Attention. The order of the rows is all it knows of
     positions. It can only look back.
 
-    Source: Yang et al. 2024, "Gated Delta Networks", section 3; Kimi Team 2025,
-    "Kimi Linear", section 3; max_strength 2: Grazzi et al. 2024, "Unlocking
+    Source: Yang et al. 2025, "Gated Delta Networks", section 3; Kimi Team 2025,
+    "Kimi Linear", section 3; max_strength 2: Grazzi et al. 2025, "Unlocking
     State-Tracking in Linear RNNs Through Negative Eigenvalues". Derived in chapter
     17.
 
@@ -443,8 +443,8 @@ def first_decays(
 ) -> tuple[Float[np.ndarray, " H"], Float[np.ndarray, " _"]]:
     """Draws `log_rate` (H) and `decay_bias`: rates of 1 to 16, and steps, softplus of the bias, of 0.001 to 0.1.
 
-    So at first a head keeps between 20% and 99.9% of its state from one position
-    to the next. Without a generator, both are zeros.
+    So where `W_decay` returns 0, a head keeps between 20% and 99.9% of its state
+    from one position to the next. Without a generator, both are zeros.
 
     Source: the steps: Gu and Dao 2023, "Mamba", section 3.6; the rates: the code of
     Mamba-2.

@@ -24,7 +24,7 @@ class Mamba2(LinearAttention):
     Δ = softplus(x · W_decay + decay_bias); S = exp(−exp(log_rate) · Δ) · S + k ⊗ Δ v.
     Keys and queries keep their length. A head also passes on `skip` times its own
     value. The gate comes before the norm, which is over each of the G groups of
-    heads, with one gain for all H·U numbers.
+    heads, with a gain for each of the H·U numbers.
 
     In the paper, `W_q`, `W_k` and `W_v` make C, B and x, K is N, U is P, and
     `log_rate` is A's logarithm, `skip` is D and `W_gate` makes z.

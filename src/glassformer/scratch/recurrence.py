@@ -47,7 +47,7 @@ def recurrent_steps(
 
     Source: linear attention: Katharopoulos et al. 2020, "Transformers are RNNs",
     section 3.4; the delta rule: Schlag et al. 2021, "Linear Transformers Are
-    Secretly Fast Weight Programmers", section 4.2; with decay: Yang et al. 2024,
+    Secretly Fast Weight Programmers", section 4.2; with decay: Yang et al. 2025,
     "Gated Delta Networks", section 3.1; per feature: Kimi Team 2025, "Kimi
     Linear", section 3; Mamba-2: Dao and Gu 2024, "Transformers are SSMs",
     section 2. Derived in chapter 17.
@@ -128,8 +128,7 @@ def recurrent_chunks_backward(
     Of each chunk, the state at its start was saved, and the rest is computed again.
     The chunks are gone through from the last to the first, as the gradient of a
     state comes from what follows. A decay always stands beside a query or a key, as
-    q·exp(G) or k·exp(−G), so its gradient is made of q · grad_q and k · grad_k: it
-    needs no products of its own.
+    q·exp(G) or k·exp(−G), so within a chunk, its gradient is made of q · grad_q and k · grad_k.
 
     Derived in chapter 17.
 

@@ -19,7 +19,7 @@ class ShortConvolution(Layer):
     Before the first position are zeros. It is `F.conv1d` with E groups in torch,
     whose weight is (E, 1, taps).
 
-    Source: Dao and Gu 2024, "Transformers are SSMs", section 7; Yang et al. 2024,
+    Source: Dao and Gu 2024, "Transformers are SSMs", section 7; Yang et al. 2025,
     "Gated Delta Networks", section 3.4. Derived in chapter 17.
 
     Raises:

@@ -16,7 +16,7 @@ class StateWatch(View, module="state_watch"):
     Derived in chapter 17.
 
     Traits:
-        pairs: keys and values, as "cat red, dog blue"; the first 24 count, with at most 6 different values.
+        pairs: keys and values, as "cat red, dog blue"; the first 24 count, with at most 5 different values.
         position: how many pairs have been written, 1 to 24; beyond the end of the list, all.
         delta: whether only the difference from what the state already returns is written, or the value itself.
         decay: what the state is multiplied by before each pair, 0.5 to 1.
