@@ -373,7 +373,7 @@ def parity_by_a_long_key(token):
     return np.ones(1), k, float(token == "start"), float(token != "0")
 
 
-@wrong("state.parity", "the readings at start 1 1 should be [1, -1, 1]; yours is [1, -1, -1]")
+@wrong("state.parity", 'the readings at "start", "1", "1" should be [1, -1, 1]; yours is [1, -1, -1]')
 def parity_that_subtracts_two(token):
     return [1.0, 1.0], [[1.0, 0.0], [0.0, 1.0]][token == "1"], -2.0 if token == "1" else 1.0, 1.0
 
@@ -439,4 +439,190 @@ slip(
     "are enough",
     "    n = accepted()\n",
     "    n = accepted()\n    step(state.copy(), draft[0])\n",
+)
+
+
+# What a learner wrote, and the verdict that it needs
+@wrong("state.forget", "You made the whole state fade")
+def gated_delta_by_average(q, k, v, strength, log_decay, state):
+    read = []
+    for t, decay in enumerate(np.exp(log_decay).reshape(len(q), -1, 1)):
+        state = (1 - strength[t]) * decay * state + strength[t] * np.outer(k[t], v[t])
+        read.append(q[t] @ state)
+    return read, state
+
+
+@wrong("state.chunk", "if you subtract first")
+def chunk_with_a_small_number_below(q, k, v, log_decay, state):
+    decay = np.exp(np.cumsum(log_decay))
+    outputs = decay[:, None] * (q @ state) + (q @ k.T * np.tril(decay[:, None] / (decay + 1e-12))) @ v
+    return outputs, chunk_by_loop(q, k, v, log_decay, state)[1]
+
+
+@wrong("state.chunk", "if you subtract first")
+def chunk_without_its_nan(q, k, v, log_decay, state):
+    decay = np.exp(np.cumsum(log_decay))
+    with np.errstate(all="ignore"):
+        between = np.tril(np.nan_to_num(decay[:, None] / decay))
+    outputs = decay[:, None] * (q @ state) + (q @ k.T * between) @ v
+    return outputs, chunk_by_loop(q, k, v, log_decay, state)[1]
+
+
+@wrong("state.chunk", "Subtract first")
+def chunk_whose_state_alone_is_cured(q, k, v, log_decay, state):
+    decay = np.exp(np.cumsum(log_decay))
+    left = decay[-1] / (decay + 1e-12)
+    return chunk_by_loop(q, k, v, log_decay, state)[0], decay[-1] * state + (left[:, None] * k).T @ v
+
+
+@wrong("state.bytes", "There is room for taps − 1 inputs from the start")
+def bytes_that_grow_at_first(config, length):
+    taps = min(config["linear_conv_kernel_dim"], length + 1)
+    return bytes_layer_by_layer(config | {"linear_conv_kernel_dim": taps}, length)
+
+
+@wrong("state.solve", "You multiplied only the values by the strengths")
+def writes_of_a_loop_with_strong_values(k, v, strength, state):
+    written = []
+    for key, value, beta in zip(k, v, strength, strict=True):
+        written.append(beta * value - key @ state)
+        state = state + np.outer(key, written[-1])
+    return written
+
+
+@wrong("state.delta_gradient", "in the part from the prediction")
+def step_with_a_weak_prediction(grad_out, grad_state, state, q, k, v, strength):
+    found = list(step_by_its_matrix(grad_out, grad_state, state, q, k, v, strength))
+    g = grad_state + np.outer(q, grad_out)
+    found[2] = strength * (g @ (v - k @ state)) - state @ (k @ g)
+    return found
+
+
+@wrong("state.delta_gradient", "the error that is left after the write")
+def step_with_the_error_of_the_new_state(grad_out, grad_state, state, q, k, v, strength):
+    found = list(step_by_its_matrix(grad_out, grad_state, state, q, k, v, strength))
+    new = state + strength * np.outer(k, v - k @ state)
+    found[4] = k @ (grad_state + np.outer(q, grad_out)) @ (v - k @ new)
+    return found
+
+
+@wrong("state.mamba", "That is the delta rule")
+def mamba_by_habit(x, B, C, dt, A_log, D):
+    state, y = np.zeros((B.shape[1], x.shape[1])), []
+    for t, decay in enumerate(np.exp(-np.exp(A_log) * dt)):
+        state = decay * state
+        state = state + dt[t] * np.outer(B[t], x[t] - B[t] @ state)
+        y.append(C[t] @ state + D * x[t])
+    return y
+
+
+@wrong("state.parity", "compare with")
+def parity_of_numbers(token):
+    return [1.0], [1.0], float(token == "start"), {"start": 1.0, 1: 2.0}.get(token, 0.0)
+
+
+@wrong("state.parity", "compare with")
+def parity_that_knows_numbers_alone(token):
+    return [1.0], [1.0], float(token not in (0, 1)), 2.0 if token == 1 else float(token != 0)
+
+
+@wrong("state.parity", "You exchanged the value and the strength")
+def parity_with_strength_and_value(token):
+    return [1.0], [1.0], {"start": 1.0, "0": 0.0, "1": 2.0}[token], float(token == "start")
+
+
+@wrong("state.parity", 'does every path end in `return`? (This was for the token "0".)')
+def parity_without_zeros(token):
+    if token != "0":
+        return [1.0], [1.0], float(token == "start"), 1.0 + (token == "1")
+
+
+def _counting_from_the_start():
+    ones = 0
+
+    def token_that_counts_from_the_start(token):
+        nonlocal ones
+        ones = 0 if token == "start" else ones + (token == "1")
+        return [1.0], [1.0], (-1.0) ** ones, 1.0
+
+    return token_that_counts_from_the_start
+
+
+wrong("state.parity", "It must decide from the token alone")(_counting_from_the_start())
+
+
+@right("state.mark")
+def draft_that_asks_twice(state, step, draft, accepted):
+    mark = copy.copy(state)
+    for token in draft:
+        state = step(state, token)
+    if accepted() == len(draft):
+        return state
+    for token in draft[: accepted()]:
+        mark = step(mark, token)
+    return mark
+
+
+@wrong("state.mark", "You made a copy for every token")
+def draft_with_a_copy_at_every_token(state, step, draft, accepted):
+    states = []
+    for token in draft:
+        states.append(state.copy())
+        state = step(state, token)
+    return [*states, state][accepted()]
+
+
+@wrong("state.mark", "an array: copy a state with state.copy()")
+def draft_with_a_copy_of_numpy(state, step, draft, accepted):
+    mark = np.copy(state)
+    for token in draft:
+        state = step(state, token)
+    if accepted() == len(draft):
+        return state
+    for token in draft[: accepted()]:
+        mark = step(mark, token)
+    return mark
+
+
+@wrong("state.mark", "yours is a tuple, (a state of 6.25, 4)")
+def draft_with_its_length(state, step, draft, accepted):
+    return draft_by_deep_copy(state, step, draft, accepted), len(draft)
+
+
+@wrong("state.mark", "from a state that has already read the whole draft")
+def draft_that_reads_on(state, step, draft, accepted):
+    for token in draft:
+        state = step(state, token)
+    for token in draft[: accepted()] if accepted() < len(draft) else ():
+        state = step(state, token)
+    return state
+
+
+@wrong("state.mark", "The rejected tokens must leave no trace")
+def draft_that_keeps_all(state, step, draft, accepted):
+    for token in draft:
+        state = step(state, token)
+    return state
+
+
+slip(
+    "state.chunk",
+    "changed its argument `k` in place",
+    "    earlier",
+    "    k *= np.exp(total - log_decay[:1])[:, None]\n    earlier",
+)
+slip(
+    "state.chunk",
+    "You used the log decay of one position",
+    "np.exp(total[-1]) * state",
+    "np.exp(log_decay[-1:])[:, None] * state",
+)
+slip("state.mamba", "changed its argument `C` in place", "    state, y", "    C[1:] *= 2\n    state, y")
+slip("state.delta_step", "should have shape (U,) = (2,)", "return q @ state, state", "return state, state")
+slip("state.convolution", "(taps−1, E) = (2, 2)", "rows[T:]", "rows[T + 1 :]")
+slip(
+    "state.gated_norm",
+    "You left out eps",
+    "np.sqrt((read**2).mean(axis=-1, keepdims=True) + eps)",
+    "np.sqrt((read**2).mean(axis=-1, keepdims=True))",
 )

@@ -55,12 +55,12 @@ chunk.case(
 _same, _decays = np.array([[1.0, 0]] * 3), np.array([_HALF, _QUARTER, _HALF])
 chunk.case(
     "decays of ½, ¼ and ½: each one shrinks what earlier positions have written",
-    _same, _same, np.full((3, 1), 16.0), _decays, np.zeros((2, 1)),
+    _same, _same.copy(), np.full((3, 1), 16.0), _decays, np.zeros((2, 1)),
     want=([[16.0], [20], [26]], [[26.0], [0]]), what="16 written three times, with decays of ½, ¼ and ½",
 )  # fmt: skip
 chunk.case(
     "the old state decays before each query reads it",
-    _same, _same, np.zeros((3, 1)), _decays, np.array([[64.0], [0]]),
+    _same, _same.copy(), np.zeros((3, 1)), _decays, np.array([[64.0], [0]]),
     want=([[32.0], [8], [4]], [[4.0], [0]]), what="a chunk that finds 64, with decays of ½, ¼ and ½",
 )  # fmt: skip
 
@@ -78,5 +78,6 @@ chunk.also(*_five[:4], -_five[4], want=_step_by_step, what="the same chunk after
 chunk.case("more features than positions", *_drawn(4, 7, 6), want=_step_by_step, what="a chunk of four")
 chunk.also(*_drawn(1, 2, 3), want=_step_by_step, what="a chunk of one position")
 chunk.case(
-    "strong decays stay finite", *_drawn(6, 3, 2, 1000.0), want=_step_by_step, what="a chunk that forgets all"
-)
+    "strong decays stay finite", *_drawn(6, 3, 2, 1000.0), want=_step_by_step,
+    what="a chunk that forgets all", advice="Here, exp(total[t]) is 0. Subtract first, then take the exponential.",
+)  # fmt: skip

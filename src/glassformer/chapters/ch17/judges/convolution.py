@@ -28,7 +28,7 @@ def short_convolution(
 
 goes_on = exercise(
     "state.convolution", short_convolution,
-    built_on=(ShortConvolution.forward,), parts=("y", "past"), axes=("T E", "N E"),
+    built_on=(ShortConvolution.forward,), parts=("y", "past"), axes=("T E", "taps−1 E"),
 )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ def delta_backward(
 _PARTS = ("state", "q", "k", "v", "strength")
 step = exercise(
     "state.delta_gradient", delta_backward,
-    parts=tuple(f"the gradient of `{part}`" for part in _PARTS), axes=("K U", "K", "K", "U", ""),
+    parts=tuple(f"the gradient of `{part}`" for part in _PARTS), axes=("K U", "K,", "K,", "U,", ""),
 )  # fmt: skip
 
 
@@ -49,18 +49,18 @@ def _by_slopes(grad_out, grad_state, state, q, k, v, strength):
     return slopes_of(_forward, inputs, np.concatenate([grad_state.ravel(), grad_out]))
 
 
-# The state [2, 1] finds 2 under the key and should find 10: the error is 8, the new state [6, 1], the read 7
+# The state [2, 1] finds 2 under the key and should find 10: the error is 8, the new state [4, 1], the read 5
 _by_hand = (
     np.array([1.0]), np.zeros((2, 1)),
-    np.array([[2.0], [1]]), np.array([1.0, 1]), np.array([1.0, 0]), np.array([10.0]), 0.5,
+    np.array([[2.0], [1]]), np.array([1.0, 1]), np.array([1.0, 0]), np.array([10.0]), 0.25,
 )  # fmt: skip
 _WHAT = "an easy step"
 for _title, _part, _want in (
     ("the strength multiplies an error of 8", "strength", 8.0),
-    ("the value counts as much as its strength", "v", [0.5]),
-    ("the query reads the new state", "q", [6.0, 1]),
-    ("the state is kept, and predicts", "state", [[0.5], [1]]),
-    ("the key says where to write, and asks what is there", "k", [3.0, 3.5]),
+    ("the value counts as much as its strength", "v", [0.25]),
+    ("the query reads the new state", "q", [4.0, 1]),
+    ("the state is kept, and predicts", "state", [[0.75], [1]]),
+    ("the key says where to write, and asks what is there", "k", [1.5, 1.75]),
 ):
     step.case(_title, *_by_hand, part=f"the gradient of `{_part}`", want=_want, what=_WHAT)
 

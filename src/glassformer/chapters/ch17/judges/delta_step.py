@@ -24,7 +24,7 @@ def delta_step(
     return q @ state, state
 
 
-step = exercise("state.delta_step", delta_step, parts=("read", "state"), axes=("U", "K U"))
+step = exercise("state.delta_step", delta_step, parts=("read", "state"), axes=("U,", "K U"))
 
 
 def _by_matrix(state, q, k, v, strength):
@@ -42,23 +42,25 @@ def _case(title, state, q, k, v, strength, want, what):
 _state = [[4, 6], [1, 2], [3, 0]]
 _case(
     "nothing is known under this key: the value is written, and read again",
-    [[0, 0], [1, 2], [3, 0]], [1, 2, 1], [1, 0, 0], [4, 6], 1.0, ([9, 10], _state), "a new key",
+    [[0, 0], [1, 2], [3, 0]], [2, 1, 1], [1, 0, 0], [4, 6], 1.0, ([12, 14], _state), "a step with a new key",
 )  # fmt: skip
 _case(
     "something is known under this key: the new value takes its place",
-    _state, [1, 2, 1], [1, 0, 0], [5, 0], 1.0, ([10, 4], [[5, 0], [1, 2], [3, 0]]), "a key that is known",
+    _state, [1, 2, 1], [1, 0, 0], [5, 0], 1.0, ([10, 4], [[5, 0], [1, 2], [3, 0]]), "a step with a known key",
 )  # fmt: skip
 _case(
     "with a strength of ½, half of the difference is written",
-    _state, [1, 2, 1], [1, 0, 0], [5, 0], 0.5, ([9.5, 7], [[4.5, 3], [1, 2], [3, 0]]), "a strength of 0.5",
+    _state, [1, 2, 1], [1, 0, 0], [5, 0], 0.5, ([9.5, 7], [[4.5, 3], [1, 2], [3, 0]]),
+    "a step with a strength of ½",
 )  # fmt: skip
 _case(
     "with a strength of 0, nothing is written",
-    _state, [1, 2, 1], [1, 0, 0], [5, 0], 0.0, ([9, 10], _state), "a strength of 0",
+    _state, [1, 2, 1], [1, 0, 0], [5, 0], 0.0, ([9, 10], _state), "a step with a strength of 0",
 )  # fmt: skip
 _case(
     "a key of length 2 asks for twice as much, and writes twice as much",
-    _state, [1, 2, 1], [2, 0, 0], [5, 0], 0.5, ([6, -2], [[1, -6], [1, 2], [3, 0]]), "a key of length 2",
+    _state, [1, 2, 1], [2, 0, 0], [5, 0], 0.5, ([6, -2], [[1, -6], [1, 2], [3, 0]]),
+    "a step with a key of length 2",
 )  # fmt: skip
 for _title, _K, _U, _strength in (
     ("any key, and any strength", 3, 5, 0.7),
@@ -67,7 +69,7 @@ for _title, _K, _U, _strength in (
 ):
     step.case(
         _title, numbers(_K, _U), numbers(_K, seed=1), numbers(_K, seed=2), numbers(_U, seed=3), _strength,
-        want=_by_matrix, what=f"K = {_K}, U = {_U} and strength = {_strength}",
+        want=_by_matrix, what=f"a step with K = {_K}, U = {_U} and strength = {_strength}",
     )  # fmt: skip
 
 
@@ -80,4 +82,4 @@ def _(delta_step):
         _, state = expect_parts(delta_step(state, keys[i], keys[i], value, 1.0), step.parts)
     for i, value in ((0, values[0]), (1, values[3]), (2, values[2])):
         read, state = expect_parts(delta_step(state, keys[i], keys[i], np.zeros(2), 0.0), step.parts)
-        expect(read, value, f"read of key {i} at the end", axes="U")
+        expect(read, value, f"read of key {i} at the end", axes="U,")

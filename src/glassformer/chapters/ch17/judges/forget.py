@@ -62,28 +62,28 @@ _half, _quarter = -math.log(2), -math.log(4)
 _state = [[8, 40], [12, 4]]
 _case(
     "no decay, exp(0) = 1: the delta rule alone",
-    [[1, 1], [1, 0]], [[1, 0], [1, 0]], [[2, 20], [6, 0]], [1, 0.5], [0, 0], _state,
-    ([[14, 24], [4, 10]], [[4, 10], [12, 4]]), "two positions without decay",
+    [[2, 1], [1, 0]], [[1, 0], [1, 0]], [[2, 20], [7, 0]], [0.5, 0.5], [0, 0], _state,
+    ([[22, 64], [6, 15]], [[6, 15], [12, 4]]), "two positions without decay",
 )  # fmt: skip
 _case(
-    "nothing is written: the state halves before the query reads it",
-    [[1, 1]], [[1, 0]], [[2, 20]], [0], [_half], _state, ([[10, 22]], [[4, 20], [6, 2]]),
-    "a strength of 0 and a decay of ½",
+    "nothing is written: the state decays before each query reads it",
+    [[1, 1], [1, 1]], [[1, 0], [1, 0]], [[2, 20], [7, 0]], [0, 0], [_half, _quarter], _state,
+    ([[10, 22], [2.5, 5.5]], [[1, 5], [1.5, 0.5]]), "two positions, a strength of 0, decays of ½ and ¼",
 )  # fmt: skip
 _case(
     "first it halves, then the difference from what is left is written",
     [[1, 1]], [[1, 0]], [[2, 30]], [0.5], [_half], _state, ([[9, 27]], [[3, 25], [6, 2]]),
-    "a strength of ½ and a decay of ½",
+    "one position with a strength of ½ and a decay of ½",
 )  # fmt: skip
 _case(
     "each position has a decay of its own",
     [[1, 0], [1, 1]], [[1, 0], [0, 1]], [[2, 30], [7, 3]], [0.5, 1], [_half, _quarter], _state,
-    ([[3, 25], [7.75, 9.25]], [[0.75, 6.25], [7, 3]]), "decays of ½ and ¼",
+    ([[3, 25], [7.75, 9.25]], [[0.75, 6.25], [7, 3]]), "two positions with decays of ½ and ¼",
 )  # fmt: skip
 _case(
     "each feature of the key has a decay of its own: that row of the state decays",
     [[1, 1], [1, 0]], [[1, 0], [0, 1]], [[2, 30], [7, 3]], [0.5, 1], [[_half, _quarter], [0, _half]], _state,
-    ([[6, 26], [3, 25]], [[3, 25], [7, 3]]), "decays of [½, ¼] and [1, ½]",
+    ([[6, 26], [3, 25]], [[3, 25], [7, 3]]), "two positions with decays of [½, ¼] and [1, ½]",
 )  # fmt: skip
 for _title, _T, _K, _U, _each in (
     ("one decay for each of seven positions", 7, 3, 2, ()),

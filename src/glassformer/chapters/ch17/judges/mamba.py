@@ -57,8 +57,8 @@ head.case(
 _same = np.array([[1.0, 0]] * 3)
 head.case(
     "with exp(A_log) = log 2, a step of 1 halves the state, and a step of 2 quarters it",
-    np.array([[8.0], [0], [0]]), _same, _same, np.array([1.0, 1, 2]), _HALVES, 0.0, want=[[8.0], [4], [1]],
-    what="y for x = 8, 0, 0 with Δ = 1, 1, 2",
+    np.array([[8.0], [0], [0]]), _same, _same.copy(), np.array([1.0, 2, 1]), _HALVES, 0.0,
+    want=[[8.0], [2], [1]], what="y for x = 8, 0, 0 with Δ = 1, 2, 1",
 )  # fmt: skip
 head.case(
     "B writes and C reads",
