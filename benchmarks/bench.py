@@ -731,6 +731,7 @@ def long_text_of(room: str) -> dict[str, Any]:
     return found | {"direct": direct(room, of_numpy)}
 
 
+@torch.no_grad()
 def last_logits(model: Any, ids: Any, step: int) -> np.ndarray:
     """Returns the logits after a prompt that is read in steps of so many positions, and after the last id."""
     cache = model.new_cache(1, LONG + 1)
