@@ -114,7 +114,8 @@ def test_what_decays_recalls_less_of_pairs_that_are_all_asked_for():
     assert (mamba < gated).all()
     assert (gated < alone).all()
     assert (gated < linear).all()
-    assert np.round(100 * np.array([gated[-1], alone[-1], linear[-1], mamba[-1]])).tolist() == [25, 48, 49, 12]
+    last = [round(100 * one[-1]) for one in (gated, alone, linear, mamba)]
+    assert last == [25, 48, 49, 12]
 
 
 def test_half_of_what_a_new_gated_state_holds_is_gone_before_it_is_asked():
