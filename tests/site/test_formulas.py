@@ -31,6 +31,7 @@ THIN = '<mspace width="0.167em"></mspace>'
         (r"-\infty", "<mi>∞</mi>"),
         (r"\Phi", '<mi mathvariant="normal">Φ</mi>'),
         (r"a \odot b", '<mo largeop="false">⊙</mo>'),
+        (r"a \otimes b", '<mo largeop="false">⊗</mo>'),
         (r"\overline{g}", '<mover><mrow class="over">'),
         (r"\text{for every } p", "<mi>for\xa0every\xa0</mi>"),
     ],

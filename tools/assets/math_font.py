@@ -19,7 +19,7 @@ NAME = "Glassformer Math, a part of Latin Modern Math"
 
 ASCII = "".join(map(chr, range(0x21, 0x7F)))
 GREEK = "αβγδεζηθικλμνξπρστυφχψωϵϕΓΔΘΛΞΠΣΦΨΩ"
-OPERATORS = "\N{NO-BREAK SPACE}−·×±′…⋯⋮⊤⊙∑∏√∞≈≠≤≥←→∈∂∇‖⟨⟩⌊⌋―"
+OPERATORS = "\N{NO-BREAK SPACE}−·×±′…⋯⋮⊤⊙⊗∑∏√∞≈≠≤≥←→∈∂∇‖⟨⟩⌊⌋―"
 # Browsers draw a letter that is alone as one of these.
 ITALIC = "ℎ" + "".join(chr(c) for c in [*range(0x1D434, 0x1D455), *range(0x1D456, 0x1D468)])
 ITALIC_GREEK = "".join(map(chr, range(0x1D6FC, 0x1D71C)))

@@ -56,7 +56,7 @@ def _repair(element: Element, display: bool) -> None:
     text = element.text or ""
     if element.tag == "mo" and (text in THINGS or text.isalpha()):
         element.tag = "mi"
-    elif element.tag == "mo" and text == "⊙":
+    elif element.tag == "mo" and text in ("⊙", "⊗"):
         element.set("largeop", "false")
     elif element.tag == "mi" and "Α" <= text <= "Ω":
         element.set("mathvariant", "normal")
