@@ -22,7 +22,8 @@ LIMITS = {
 FOLLOWS = ("n_decoder_layers", "n_kv_heads", "d_head", "d_ff")  # derived from other sizes if not given
 OPTIONS: dict[str, tuple[Any, ...]] = {
     **{name: CHOICES[name] for name in ("family", "positions", "norm", "norm_placement")},
-    "feedforward": tuple(name for name in CHOICES["feedforward"] if name != "none"),  # chapter 17 has layers without
+    # Layers without a network are those of chapter 17
+    "feedforward": tuple(name for name in CHOICES["feedforward"] if name != "none"),
     **{name: CHOICES[name] for name in ("attention_bias", "head")},
     **{name: (False, True) for name in ("feedforward_bias", "qk_norm", "embedding_norm")},
     **{name: (False, True) for name in ("head_bias", "head_transform", "pooler")},
