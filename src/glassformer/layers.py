@@ -19,6 +19,7 @@ __all__ = [
     "PARTS",
     "Attention",
     "CompressedAttention",
+    "Experts",
     "FeedForward",
     "Indexer",
     "KeyValueSharing",
@@ -48,6 +49,8 @@ VALUES = ("own", "keys")
 ROPE_LAYOUTS = ("half", "interleaved")
 DECAYS = ("none", "head", "channel")
 STATE_GATES = ("silu", "sigmoid")
+EXPERT_SCORES = ("softmax", "sigmoid", "sqrt_softplus", "chosen")
+WEIGHS = ("output", "input")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -519,34 +522,125 @@ class Attention:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Experts:
+    """X feed-forward networks of `d_ff` neurons, of which a router chooses A = `top_k` for each token; a shared one.
+
+    `scratch.Experts`, `Router` and `Expert` say what the choices mean; Y is `d_shared`. `choice_bias` has a number for
+    each expert, and with `by_token` a table of experts for each id chooses. Derived in chapter 18.
+    """
+
+    n_experts: int
+    top_k: int
+    scores: str = "softmax"
+    renormalize: bool = True
+    sum_eps: float = 0.0
+    scale: float = 1.0
+    choice_bias: bool = False
+    n_groups: int = 1
+    top_groups: int = 1
+    group_best: int = 1
+    router_bias: bool = False
+    by_token: bool = False
+    weighs: str = "output"
+    d_shared: int = 0
+    shared_gate: bool = False
+    limit: float | None = None
+    offset: float = 0.0
+    sharpness: float = 1.0
+    balance: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.chosen_experts(self.n_experts, self.top_k, self.n_groups, self.top_groups, self.group_best)
+        checks.one_of("scores", self.scores, EXPERT_SCORES)
+        checks.one_of("weighs", self.weighs, WEIGHS)
+        checks.whole("d_shared", self.d_shared, at_least=0)
+        for name in ("renormalize", "choice_bias", "router_bias", "by_token", "shared_gate"):
+            checks.flag(name, getattr(self, name))
+        for name in ("sum_eps", "balance"):
+            checks.not_negative(name, getattr(self, name))
+        checks.positive("scale", self.scale)
+        checks.limited_gate(self.limit, self.offset, self.sharpness, True)
+        if self.by_token and (self.choice_bias or self.n_groups > 1):
+            raise ValueError("by_token=True leaves a choice_bias or groups without work: a table chooses")
+        if self.shared_gate and not self.d_shared:
+            raise ValueError("shared_gate=True needs a shared expert, but d_shared=0")
+
+    def arguments(self, vocab_size: int) -> dict[str, Any]:
+        """Returns what they are built with, in a model with that vocabulary."""
+        own = dict(vars(self))
+        return own | {"vocab_size": vocab_size if own.pop("by_token") else None}
+
+    def parameters(self, network: Counter[str]) -> Counter[str]:
+        """The experts, each a `network` in D and F, the shared one with Y neurons, and the router (D, X)."""
+        formula = Counter({"X" + product: n for product, n in network.items()}) + Counter(DX=1)
+        formula += Counter(X=self.router_bias + self.choice_bias) + Counter(V=self.by_token * self.top_k)
+        if self.d_shared:
+            formula += Counter({product.replace("F", "Y"): n for product, n in network.items()})
+        return formula + Counter(D=1) if self.shared_gate else formula
+
+    def active(self, network: Counter[str]) -> Counter[str]:
+        """The same for one token: the router, the experts that it chooses, and the shared one."""
+        found = Counter(self.parameters(network))
+        for product, n in network.items():
+            del found["X" + product]
+            found["A" + product] = n
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
 class FeedForward:
     """Two linear maps with an activation between them, or three with a gate. Derived in chapter 06.
 
-    With the activation "none", a layer has no such network: attention is its only sublayer.
+    With the activation "none", a layer has no such network: attention is its only sublayer. With `experts`, it has
+    many.
     """
 
     d_ff: int
     activation: str
     bias: bool
+    experts: Experts | None = None
+
+    def __post_init__(self) -> None:
+        if self.experts is None:
+            return
+        if self.activation == "none":
+            raise ValueError("experts need an activation, but feedforward='none'")
+        own = (self.experts.limit, self.experts.offset, self.experts.sharpness)
+        checks.limited_gate(*own, self.activation if self.activation in GATED else None)
 
     @property
     def sizes(self) -> dict[str, int]:
         """Returns the sizes of its formula by their letters."""
-        return {"F": self.d_ff}
+        found = {"F": self.d_ff}
+        if self.experts is not None:
+            found |= {"X": self.experts.n_experts, "A": self.experts.top_k, "Y": self.experts.d_shared}
+        return found
 
-    def parameters(self, d_model: int) -> Counter[str]:
-        """W_up and, if there is one, W_gate (D, F), W_down (F, D), and their biases."""
-        if self.activation == "none":
-            return Counter()
+    @property
+    def _network(self) -> Counter[str]:
         n_into = 2 if self.activation in GATED else 1
         formula = Counter(DF=n_into + 1)
         return formula + Counter(F=n_into, D=1) if self.bias else formula
 
+    def parameters(self, d_model: int) -> Counter[str]:
+        """W_up and, if there is one, W_gate (D, F), W_down (F, D), and their biases; or those of all experts."""
+        if self.activation == "none":
+            return Counter()
+        return self._network if self.experts is None else self.experts.parameters(self._network)
+
+    def active(self, d_model: int) -> Counter[str]:
+        """The same, without the experts that a token does not choose."""
+        return self.parameters(d_model) if self.experts is None else self.experts.active(self._network)
+
     def multiply_adds(self, d_model: int, n_read: int) -> int:
-        """Its two matrices, or three."""
+        """Its two matrices, or three; with experts, of those that are chosen, and of the router."""
         if self.activation == "none":
             return 0
-        return n_read * d_model * self.d_ff * (3 if self.activation in GATED else 2)
+        n_maps, experts = 3 if self.activation in GATED else 2, self.experts
+        if experts is None:
+            return n_read * d_model * self.d_ff * n_maps
+        neurons = experts.top_k * self.d_ff + experts.d_shared
+        return n_read * d_model * (n_maps * neurons + experts.n_experts + experts.shared_gate)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -630,11 +724,17 @@ class Layer:
     def with_parts(self, parts: Mapping[str, Any]) -> "Layer":
         """Returns this layer with other parts at some of the `PLACES`."""
         inner = {place: part for place, part in parts.items() if place in OF_ATTENTION}
+        network = {place: part for place, part in parts.items() if place in OF_FEEDFORWARD}
         if (form := inner.get("form")) is not None and self.attention.rotation is not None:
             rotates = replace(self.attention.rotation, d_head=form.d_rotated or self.attention.d_head)
             inner["rotation"] = rotates if form.d_rotated else None
-        outer = {place: part for place, part in parts.items() if place not in OF_ATTENTION}
-        return replace(self, attention=replace(self.attention, **inner), **outer)
+        outer = {place: part for place, part in parts.items() if place not in (*inner, *network)}
+        return replace(
+            self,
+            attention=replace(self.attention, **inner),
+            feedforward=replace(self.feedforward, **network),
+            **outer,
+        )
 
 
 OF_ATTENTION: dict[str, tuple[type, ...]] = {
@@ -645,8 +745,11 @@ OF_ATTENTION: dict[str, tuple[type, ...]] = {
 }
 """The places of `Attention` that a kind can fill, and the parts that can stand there."""
 
-PLACES = {"residual": (Residual,), "scores": (SoftCap, PositionScale)} | OF_ATTENTION
-"""The same for those of `Layer`, with those of its attention."""
+OF_FEEDFORWARD: dict[str, tuple[type, ...]] = {"experts": (Experts,)}
+"""The same for those of `FeedForward`."""
+
+PLACES = {"residual": (Residual,), "scores": (SoftCap, PositionScale)} | OF_ATTENTION | OF_FEEDFORWARD
+"""The same for those of `Layer`, with those of its attention and feed-forward network."""
 
 PARTS = {part.__name__: part for parts in PLACES.values() for part in parts}
 """These parts by the names that files have for them."""

@@ -32,8 +32,11 @@ OF_FORMS = {
     "I": "n_heads of the indexer",
     "J": "d_head of the indexer",
     "O": "d_group",
+    "X": "n_experts",
+    "A": "top_k",
+    "Y": "d_shared",
 }
-"""Letters of attention with other keys and values; kinds of layers can have different sizes of them."""
+"""Letters of parts that came after 2023; kinds of layers can have different sizes of them."""
 
 
 def evaluate(formula: Mapping[str, int], sizes: Mapping[str, int]) -> int:

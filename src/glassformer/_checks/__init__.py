@@ -17,6 +17,7 @@ from glassformer._checks.arrays import (
     vectors,
 )
 from glassformer._checks.compressed import compression, left_out, padded_after, rotated
+from glassformer._checks.experts import chosen_experts, ids_for_table, limited_gate
 from glassformer._checks.models import (
     acts_on,
     attention,

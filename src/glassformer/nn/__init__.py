@@ -31,6 +31,7 @@ from glassformer.nn.compressed import (
     GroupedLinear,
 )
 from glassformer.nn.embedding import TokenEmbedding
+from glassformer.nn.experts import Expert, Experts, Router
 from glassformer.nn.feedforward import (
     FeedForward,
     NoFeedForward,
@@ -108,6 +109,8 @@ __all__ = [
     "CompressedAttention",
     "CompressedCache",
     "Compressor",
+    "Expert",
+    "Experts",
     "FeedForward",
     "GroupedLinear",
     "Indexer",
@@ -130,6 +133,7 @@ __all__ = [
     "PositionScale",
     "RMSNorm",
     "RotaryPositions",
+    "Router",
     "ShortConvolution",
     "SigmaNorm",
     "SinusoidalPositions",

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from glassformer.config import ModelConfig
 from glassformer.nn.attentions import attention_of
 from glassformer.nn.cache import KeyValueCache
+from glassformer.nn.experts import Experts
 from glassformer.nn.feedforward import FeedForward, NoFeedForward
 from glassformer.nn.multi_head import Shared
 from glassformer.nn.norm import LayerNorm, NoNorm, RMSNorm, norm_of
@@ -52,15 +53,21 @@ class Block(nn.Module):
             )
         self.norm_feedforward: Any = NoNorm()
         self.feedforward: Any = NoFeedForward()
+        self.reads_ids = False
         if network.activation == "none":
             return
         self.norm_feedforward = norm()
-        self.feedforward = with_output(FeedForward, config, layer, dtype)(
+        kind, own = FeedForward, {}
+        if network.experts is not None:
+            kind, own = Experts, network.experts.arguments(config.vocab_size)
+        self.reads_ids = own.get("vocab_size") is not None
+        self.feedforward = with_output(kind, config, layer, dtype)(
             config.d_model,
             network.d_ff,
             activation=network.activation,
             bias=network.bias,
             dropout=config.dropout,
+            **own,
             **init_kwargs,
         )
 
@@ -68,6 +75,7 @@ class Block(nn.Module):
         self,
         x: Float[Tensor, "*B T D"],
         *,
+        ids: Integer[Tensor, "*B T"] | None = None,
         position_ids: Integer[Tensor, "..."] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
         score_bias: Float[Tensor, "..."] | None = None,
@@ -91,6 +99,7 @@ class Block(nn.Module):
             "mask": memory_mask,
             "cache": memory_cache,
         }
+        given_too = {"ids": ids} if self.reads_ids else {}
         if self.norm_placement == "pre":
             x = x + self.attention(self.norm_attention(x), **given)
             see(stream=x)
@@ -98,7 +107,7 @@ class Block(nn.Module):
                 normed = self.norm_cross_attention(x)
                 x = x + self.cross_attention(normed, **given_across)
                 see(stream=x)
-            x = x + self.feedforward(self.norm_feedforward(x))
+            x = x + self.feedforward(self.norm_feedforward(x), **given_too)
         else:
             x = self.norm_attention(x + self.attention(x, **given))
             see(stream=x)
@@ -107,6 +116,6 @@ class Block(nn.Module):
                     x + self.cross_attention(x, **given_across)
                 )
                 see(stream=x)
-            x = self.norm_feedforward(x + self.feedforward(x))
+            x = self.norm_feedforward(x + self.feedforward(x, **given_too))
         see(stream=x)
         return x

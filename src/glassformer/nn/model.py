@@ -60,6 +60,7 @@ class Stack(nn.Module):
         self,
         x: Float[Tensor, "*B T D"],
         *,
+        ids: Integer[Tensor, "*B T"] | None = None,
         memory: Float[Tensor, "*B S D"] | None = None,
         position_ids: Integer[Tensor, "..."] | None = None,
         mask: Bool[Tensor, "*B _"] | None = None,
@@ -85,6 +86,7 @@ class Stack(nn.Module):
             parts = [
                 self.forward(
                     x[..., rows, :],
+                    ids=None if ids is None else ids[..., rows],
                     memory=memory,
                     position_ids=position_ids[..., rows],
                     mask=None if mask is None else mask[..., : past + rows.stop],
@@ -120,6 +122,7 @@ class Stack(nn.Module):
             enter(f"{self.name}: block {i}")
             x = block(
                 x,
+                ids=ids,
                 position_ids=position_ids,
                 mask=mask,
                 score_bias=score_bias,
@@ -238,6 +241,7 @@ class Transformer(nn.Module):
                 memory = self._encode(source, mask=source_mask)
             return self.decoder(
                 self._embed(ids),
+                ids=ids,
                 memory=memory,
                 memory_mask=source_mask,
                 position_ids=position_ids,
@@ -294,7 +298,10 @@ class Transformer(nn.Module):
         position_ids: Integer[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*B S D"]:
         return self.encoder(
-            self._embed(ids, segments), position_ids=position_ids, mask=mask
+            self._embed(ids, segments),
+            ids=ids,
+            position_ids=position_ids,
+            mask=mask,
         )
 
     def _embed(

@@ -21,10 +21,14 @@ from glassformer.nn.attention import (
 from glassformer.nn.cache import KeyValueCache, WindowCache
 from glassformer.nn.linear import Linear, plus
 from glassformer.nn.norm import RMSNorm
+from glassformer.nn.pieces import attention_in_pieces
 from glassformer.nn.positions import NoPositions
 from glassformer.nn.sinks import softmax_with_sinks
 from glassformer.protocols import OF_POSITIONS
 from glassformer.trace import enter_sublayer, see, trace, tracing
+
+LARGE = 2**20
+"""Pairs of a query and a key from which no mask is made for them: the kernel gives way to pieces of one size."""
 
 Shared = dict[str, Any]
 """Keys and values that layers of one pass leave to later layers, by the kind of layer."""
@@ -307,14 +311,23 @@ def _attend_in_one_piece(
     The kernel shares keys and values among query heads by itself. It also has a
     causal mask of its own, which is faster than a given one; but that mask
     aligns the first query with the first key, so it serves only where there is
-    a query for every key.
+    a query for every key. Where a mask would be large, all is in pieces of one
+    size: masks that grow with the text would leave holes in memory.
     """
     sharing = q.shape[-3] // k.shape[-3]
     checks.attention(q, k, v, mask, score_bias, sharing=sharing)
     n_queries, n_keys = q.shape[-2], k.shape[-2]
     # Sizes are tensors while torch.jit.trace records
     alone = mask is None and score_bias is None and bool(n_queries == n_keys)
-    if causal and n_queries > 1 and not alone:
+    needs_mask = causal and n_queries > 1 and not alone
+    if needs_mask and score_bias is None and n_queries * n_keys > LARGE:
+        k, v = repeat_heads(k, sharing), repeat_heads(v, sharing)
+        options: dict[str, Any] = {"mask": mask, "scale": scale}
+        mixed, _ = attention_in_pieces(
+            q, k, v, causal=True, piece=1024, **options
+        )
+        return mixed, None
+    if needs_mask:
         past = causal_mask(n_queries, n_keys).to(q.device)
         mask = past if mask is None else mask & past
     if score_bias is not None:

@@ -34,6 +34,7 @@ from glassformer.scratch.compressed import (
 )
 from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.embedding import TokenEmbedding
+from glassformer.scratch.experts import Expert, Experts, Router
 from glassformer.scratch.feedforward import (
     FeedForward,
     NoFeedForward,
@@ -126,6 +127,8 @@ __all__ = [
     "CompressedCache",
     "Compressor",
     "Dropout",
+    "Expert",
+    "Experts",
     "FeedForward",
     "GroupedLinear",
     "Indexer",
@@ -150,6 +153,7 @@ __all__ = [
     "PositionScale",
     "RMSNorm",
     "RotaryPositions",
+    "Router",
     "ShortConvolution",
     "SigmaNorm",
     "SinusoidalPositions",

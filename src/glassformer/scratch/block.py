@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 from glassformer.config import ModelConfig
 from glassformer.scratch.attentions import attention_of
 from glassformer.scratch.cache import KeyValueCache
+from glassformer.scratch.experts import Experts
 from glassformer.scratch.feedforward import FeedForward, NoFeedForward
 from glassformer.scratch.layer import Layer, Saved
 from glassformer.scratch.multi_head import Shared
@@ -66,15 +67,21 @@ class Block(Layer):
             )
         self.norm_feedforward: Any = NoNorm()
         self.feedforward: Any = NoFeedForward()
+        self.reads_ids = False
         if network.activation == "none":
             return
         self.norm_feedforward = norm()
-        self.feedforward = with_output(FeedForward, config, layer, dtype)(
+        kind, own = FeedForward, {}
+        if network.experts is not None:
+            kind, own = Experts, network.experts.arguments(config.vocab_size)
+        self.reads_ids = own.get("vocab_size") is not None
+        self.feedforward = with_output(kind, config, layer, dtype)(
             config.d_model,
             network.d_ff,
             activation=network.activation,
             bias=network.bias,
             dropout=config.dropout,
+            **own,
             **init_kwargs,
         )
 
@@ -82,6 +89,7 @@ class Block(Layer):
         self,
         x: Float[np.ndarray, "*B T D"],
         *,
+        ids: Integer[np.ndarray, "*B T"] | None = None,
         position_ids: Integer[np.ndarray, "..."] | None = None,
         mask: Bool[np.ndarray, "..."] | None = None,
         score_bias: Float[np.ndarray, "..."] | None = None,
@@ -95,7 +103,8 @@ class Block(Layer):
         """Maps x (..., T, D) to (..., T, D).
 
         `position_ids`, `mask`, `score_bias`, `cache` and `shared` go to
-        self-attention; arguments that begin with `memory` go to cross-attention.
+        self-attention; arguments that begin with `memory` go to cross-attention;
+        `ids` (..., T) go to experts that are chosen by them.
         """
         given: dict[str, Any] = {
             "position_ids": position_ids,
@@ -110,6 +119,7 @@ class Block(Layer):
             "mask": memory_mask,
             "cache": memory_cache,
         }
+        given_too = {"ids": ids} if self.reads_ids else {}
         if self.norm_placement == "pre":
             x = x + self.attention(
                 self.norm_attention(x, saved), **given, saved=saved
@@ -119,7 +129,9 @@ class Block(Layer):
                 normed = self.norm_cross_attention(x, saved)
                 x = x + self.cross_attention(normed, **given_across, saved=saved)
                 see(stream=x)
-            x = x + self.feedforward(self.norm_feedforward(x, saved), saved)
+            x = x + self.feedforward(
+                self.norm_feedforward(x, saved), saved, **given_too
+            )
         else:
             x = self.norm_attention(
                 x + self.attention(x, **given, saved=saved), saved
@@ -131,7 +143,9 @@ class Block(Layer):
                     saved,
                 )
                 see(stream=x)
-            x = self.norm_feedforward(x + self.feedforward(x, saved), saved)
+            x = self.norm_feedforward(
+                x + self.feedforward(x, saved, **given_too), saved
+            )
         see(stream=x)
         return x
 

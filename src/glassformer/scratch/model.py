@@ -69,6 +69,7 @@ class Stack(Layer):
         self,
         x: Float[np.ndarray, "*B T D"],
         *,
+        ids: Integer[np.ndarray, "*B T"] | None = None,
         memory: Float[np.ndarray, "*B S D"] | None = None,
         position_ids: Integer[np.ndarray, "..."] | None = None,
         mask: Bool[np.ndarray, "*B _"] | None = None,
@@ -97,6 +98,7 @@ class Stack(Layer):
             parts = [
                 self.forward(
                     x[..., rows, :],
+                    ids=None if ids is None else ids[..., rows],
                     memory=memory,
                     position_ids=position_ids[..., rows],
                     mask=None if mask is None else mask[..., : past + rows.stop],
@@ -132,6 +134,7 @@ class Stack(Layer):
             enter(f"{self.name}: block {i}")
             x = block(
                 x,
+                ids=ids,
                 position_ids=position_ids,
                 mask=mask,
                 score_bias=score_bias,
@@ -324,6 +327,7 @@ class Transformer(Layer):
                 memory = self._encode(source, saved, mask=source_mask)
             x = self.decoder(
                 self._embed(ids, saved),
+                ids=ids,
                 memory=memory,
                 memory_mask=source_mask,
                 position_ids=position_ids,
@@ -409,6 +413,7 @@ class Transformer(Layer):
     ) -> Float[np.ndarray, "*B S D"]:
         return self.encoder(
             self._embed(ids, saved, segments),
+            ids=ids,
             position_ids=position_ids,
             mask=mask,
             saved=saved,

@@ -1,0 +1,251 @@
+"""Routed experts in PyTorch; `scratch.experts` explains them and the axes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Float, Integer
+from torch import Tensor, nn
+from torch.nn import functional
+
+from glassformer import _checks as checks
+from glassformer.auxiliary import add_to_loss
+from glassformer.layers import EXPERT_SCORES
+from glassformer.nn.feedforward import FeedForward, sigmoid
+from glassformer.nn.linear import Linear
+from glassformer.trace import enter_sublayer, see
+
+
+class Router(nn.Module):
+    """As `scratch.Router`, in PyTorch; half precision is scored in float32."""
+
+    def __init__(
+        self,
+        d_model: int,
+        n_experts: int,
+        top_k: int,
+        *,
+        scores: str = "softmax",
+        choice_bias: bool = False,
+        n_groups: int = 1,
+        top_groups: int = 1,
+        group_best: int = 1,
+        renormalize: bool = True,
+        sum_eps: float = 0.0,
+        scale: float = 1.0,
+        bias: bool = False,
+        balance: float = 0.0,
+        vocab_size: int | None = None,
+        generator: torch.Generator | None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        super().__init__()
+        checks.one_of("scores", scores, EXPERT_SCORES)
+        checks.chosen_experts(n_experts, top_k, n_groups, top_groups, group_best)
+        self.top_k, self.scores = top_k, scores
+        self.n_groups, self.top_groups = n_groups, top_groups
+        self.group_best = group_best
+        self.renormalize, self.sum_eps, self.scale = renormalize, sum_eps, scale
+        self.balance = balance
+        init_kwargs = {"generator": generator, "dtype": dtype}
+        self.W = Linear(d_model, n_experts, bias=bias, **init_kwargs)
+        self.choice_bias = self.table = None
+        if choice_bias:
+            zeros = torch.zeros(n_experts, dtype=dtype)
+            self.choice_bias = nn.Parameter(zeros, requires_grad=False)
+        if vocab_size is not None:
+            first = torch.arange(vocab_size)[:, None] + torch.arange(top_k)
+            self.table = nn.Parameter(first % n_experts, requires_grad=False)
+        self._load = torch.zeros(n_experts, dtype=torch.long)
+
+    def forward(
+        self,
+        x: Float[Tensor, "N D"],
+        ids: Integer[Tensor, " N"] | None = None,
+    ) -> tuple[Integer[Tensor, "N A"], Float[Tensor, "N A"]]:
+        """As `scratch.Router.forward`."""
+        z = self.W(x)  # (N, X)
+        z = z.to(torch.promote_types(z.dtype, torch.float32))
+        s = self._scores_of(z)
+        if self.table is not None:
+            checks.ids_for_table(ids)
+            chosen = self.table[ids]
+        else:
+            chosen = self._choose(s.detach())
+        weights = s.gather(-1, chosen)
+        if self.scores == "chosen":
+            weights = torch.softmax(weights, dim=-1)
+        if self.renormalize:
+            total = weights.sum(dim=-1, keepdim=True) + self.sum_eps
+            weights = weights / total
+        if self.training:
+            load = torch.bincount(chosen.flatten(), minlength=s.shape[-1])
+            self._load = self._load + load.cpu()
+            if self.balance:
+                add_to_loss(balance=self._balance(z, s, load))
+        return chosen, (weights * self.scale).to(x.dtype)
+
+    @torch.no_grad()
+    def update_choice_bias(self, rate: float) -> None:
+        """As `scratch.Router.update_choice_bias`."""
+        checks.has_part("choice_bias", self.choice_bias)
+        load = self._load.to(self.choice_bias)
+        self.choice_bias += rate * torch.sign(load.mean() - load)
+        self._load = torch.zeros_like(self._load)
+
+    def _choose(self, s: Float[Tensor, "N X"]) -> Integer[Tensor, "N A"]:
+        if self.choice_bias is not None:
+            s = s + self.choice_bias
+        if self.n_groups > 1:
+            grouped = s.unflatten(-1, (self.n_groups, -1))
+            best = grouped.sort(dim=-1).values[..., -self.group_best :].sum(-1)
+            groups = _best(best, self.top_groups)  # (N, top_groups)
+            others = torch.ones_like(best, dtype=torch.bool)
+            others.scatter_(-1, groups, False)
+            s = grouped.masked_fill(others[..., None], -torch.inf).flatten(-2)
+        return _best(s, self.top_k)
+
+    def _scores_of(self, z: Float[Tensor, "N X"]) -> Float[Tensor, "N X"]:
+        if self.scores == "softmax":
+            return torch.softmax(z, dim=-1)
+        if self.scores == "sigmoid":
+            return sigmoid(z)
+        if self.scores == "chosen":
+            return z
+        return functional.softplus(z, threshold=50).sqrt()
+
+    def _balance(
+        self,
+        z: Float[Tensor, "N X"],
+        s: Float[Tensor, "N X"],
+        load: Integer[Tensor, " X"],
+    ) -> Float[Tensor, ""]:
+        if self.scores == "chosen":
+            P = torch.softmax(z, dim=-1)
+        else:
+            P = s / s.sum(dim=-1, keepdim=True)
+        share = load.to(P.dtype) / load.sum()
+        return self.balance * len(load) * (share * P.mean(dim=0)).sum()
+
+
+def _best(s: Float[Tensor, "*B X"], k: int) -> Integer[Tensor, "*B A"]:
+    return s.sort(dim=-1, descending=True, stable=True).indices[..., :k]
+
+
+class Expert(FeedForward):
+    """As `scratch.Expert`, in PyTorch."""
+
+    def __init__(
+        self,
+        *sizes: int,
+        limit: float | None = None,
+        offset: float = 0.0,
+        sharpness: float = 1.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(*sizes, **options)
+        checks.limited_gate(limit, offset, sharpness, self.W_gate)
+        self.limit, self.offset, self.sharpness = limit, offset, sharpness
+
+    def forward(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
+        """Maps x (N, D) to (N, D)."""
+        up = self.W_up(x)
+        if self.W_gate is None:
+            return self.W_down(self.activate(up))
+        gate = self.W_gate(x)
+        if self.limit is not None:
+            up = up.clamp(-self.limit, self.limit)
+            gate = gate.clamp(max=self.limit)
+        opened = self.activate(self.sharpness * gate) / self.sharpness
+        return self.W_down(opened * (up + self.offset))
+
+
+class Experts(nn.Module):
+    """As `scratch.Experts`, in PyTorch."""
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        n_experts: int,
+        top_k: int,
+        d_shared: int = 0,
+        shared_gate: bool = False,
+        weighs: str = "output",
+        activation: str = "swiglu",
+        bias: bool = False,
+        limit: float | None = None,
+        offset: float = 0.0,
+        sharpness: float = 1.0,
+        router_bias: bool = False,
+        dropout: float = 0.0,
+        generator: torch.Generator | None,
+        dtype: torch.dtype = torch.float32,
+        **routing: Any,
+    ) -> None:
+        super().__init__()
+        init_kwargs = {"generator": generator, "dtype": dtype}
+        self.weighs_input = weighs == "input"
+        self.router = Router(
+            d_model, n_experts, top_k, bias=router_bias, **routing, **init_kwargs
+        )
+
+        def expert(width: int) -> Expert:
+            return Expert(
+                d_model,
+                width,
+                activation=activation,
+                bias=bias,
+                limit=limit,
+                offset=offset,
+                sharpness=sharpness,
+                **init_kwargs,
+            )
+
+        self.experts = nn.ModuleList(expert(d_ff) for _ in range(n_experts))
+        self.shared = expert(d_shared) if d_shared else None
+        self.shared_gate = None
+        if shared_gate:
+            self.shared_gate = Linear(d_model, 1, bias=False, **init_kwargs)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "*B T D"],
+        ids: Integer[Tensor, "*B T"] | None = None,
+    ) -> Float[Tensor, "*B T D"]:
+        """As `scratch.Experts.forward`."""
+        enter_sublayer("feed-forward")
+        rows = x.reshape(-1, x.shape[-1])  # (N, D)
+        ids = None if ids is None else ids.reshape(-1)
+        chosen, weights = self.router(rows, ids)
+        see(chosen=chosen.reshape(*x.shape[:-1], -1))
+        see(shares=weights.reshape(*x.shape[:-1], -1))
+        y = torch.zeros_like(rows)
+        for expert, tokens, places in self._work(chosen):
+            weight = weights[tokens, places, None]
+            if self.weighs_input:
+                found = expert(weight * rows[tokens])
+            else:
+                found = weight * expert(rows[tokens])
+            y = y.index_add(0, tokens, found)
+        if self.shared is not None:
+            of_shared = self.shared(rows)
+            if self.shared_gate is not None:
+                of_shared = sigmoid(self.shared_gate(rows)) * of_shared
+            y = y + of_shared
+        y = self.dropout(y).reshape(x.shape)
+        see(write=y)
+        return y
+
+    def _work(self, chosen: Integer[Tensor, "N A"]) -> Iterator[tuple]:
+        """As `scratch.Experts._work`."""
+        order = torch.argsort(chosen.flatten(), stable=True)
+        loads = torch.bincount(chosen.flatten(), minlength=len(self.experts))
+        for expert, own in zip(
+            self.experts, order.split(loads.tolist()), strict=True
+        ):
+            if len(own):
+                tokens = torch.div(own, chosen.shape[-1], rounding_mode="floor")
+                yield expert, tokens, own % chosen.shape[-1]

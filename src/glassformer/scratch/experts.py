@@ -1,0 +1,425 @@
+"""Routed experts: many feed-forward networks, of which a router chooses a few for each token.
+
+The axes: N tokens of all texts, D d_model, F d_ff, X experts, A chosen ones.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from glassformer import _checks as checks
+from glassformer.auxiliary import add_to_loss
+from glassformer.layers import EXPERT_SCORES
+from glassformer.scratch.attention import softmax
+from glassformer.scratch.dropout import Dropout
+from glassformer.scratch.feedforward import (
+    FeedForward,
+    sigmoid,
+)
+from glassformer.scratch.layer import Layer, Saved, save_for_backward
+from glassformer.scratch.linear import Linear
+from glassformer.shapes import Float, Integer
+from glassformer.trace import enter_sublayer, see
+
+
+class Router(Layer):
+    """Scores X experts for each token, chooses the `top_k` best, and says with which weight each is added.
+
+    `scores` is "softmax" over all experts, "sigmoid" or "sqrt_softplus" of each
+    by itself, or "chosen": a softmax over the chosen ones alone. With a
+    `choice_bias`, a number for each expert is added to its scores when experts
+    are chosen, but not to the weights; no gradient reaches it, and
+    `update_choice_bias` moves it. With `n_groups`, the experts lie in as many
+    groups, of which only the `top_groups` best can be chosen from: those whose
+    `group_best` best scores have the largest sum. `renormalize` divides the
+    weights of a token by their sum plus `sum_eps`, and `scale` multiplies them.
+    With a `vocab_size`, a table has `top_k` experts for each id, and the scores
+    only weigh.
+
+    In training, `balance` · X · Σ f·P is added to the loss: f is the share of all
+    choices that went to an expert, and P its mean probability. It is `balance`
+    if all are used alike, and larger if not.
+
+    Source: Shazeer et al. 2017, "Outrageously Large Neural Networks"; the loss:
+    Fedus et al. 2021, "Switch Transformers", equations 4 to 6; bias and groups:
+    DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 2.1.2. Derived in
+    chapter 18.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_experts: int,
+        top_k: int,
+        *,
+        scores: str = "softmax",
+        choice_bias: bool = False,
+        n_groups: int = 1,
+        top_groups: int = 1,
+        group_best: int = 1,
+        renormalize: bool = True,
+        sum_eps: float = 0.0,
+        scale: float = 1.0,
+        bias: bool = False,
+        balance: float = 0.0,
+        vocab_size: int | None = None,
+        generator: np.random.Generator | None,
+        dtype: DTypeLike = np.float32,
+    ) -> None:
+        checks.one_of("scores", scores, EXPERT_SCORES)
+        checks.chosen_experts(n_experts, top_k, n_groups, top_groups, group_best)
+        self.top_k, self.scores = top_k, scores
+        self.n_groups, self.top_groups = n_groups, top_groups
+        self.group_best = group_best
+        self.renormalize, self.sum_eps, self.scale = renormalize, sum_eps, scale
+        self.balance = balance
+        init_kwargs = {"generator": generator, "dtype": dtype}
+        self.W = Linear(d_model, n_experts, bias=bias, **init_kwargs)
+        self.choice_bias = np.zeros(n_experts, dtype) if choice_bias else None
+        self.table = None
+        if vocab_size is not None:
+            first = np.arange(vocab_size)[:, None] + np.arange(top_k)
+            self.table = first % n_experts
+        self._load = np.zeros(n_experts, int)  # choices since the last update
+
+    def forward(
+        self,
+        x: Float[np.ndarray, "N D"],
+        ids: Integer[np.ndarray, " N"] | None = None,
+        saved: Saved | None = None,
+    ) -> tuple[Integer[np.ndarray, "N A"], Float[np.ndarray, "N A"]]:
+        """Maps tokens x (N, D), and their ids if there is a table, to experts and their weights, both (N, A)."""
+        z = self.W(x, saved)  # (N, X)
+        s = self._scores_of(z)
+        if self.table is not None:
+            checks.ids_for_table(ids)
+            chosen = self.table[ids]
+        else:
+            chosen = self._choose(s)
+        picked = np.take_along_axis(s, chosen, axis=-1)
+        weights = softmax(picked) if self.scores == "chosen" else picked
+        total = 1.0
+        if self.renormalize:
+            total = weights.sum(axis=-1, keepdims=True) + self.sum_eps
+        shares = weights / total
+        load = np.bincount(chosen.ravel(), minlength=s.shape[-1])
+        in_loss = False
+        if self.training:
+            self._load = self._load + load
+            if self.balance:
+                in_loss = add_to_loss(balance=self._balance(z, s, load))
+        save_for_backward(saved, z, s, chosen, shares, total, load, in_loss)
+        return chosen, shares * self.scale
+
+    def backward(
+        self, grad: Float[np.ndarray, "N A"], saved: Saved
+    ) -> Float[np.ndarray, "N D"]:
+        """Maps the gradient of the weights to that of x; the choice itself has none."""
+        z, s, chosen, shares, total, load, in_loss = saved.pop()
+        grad = grad * self.scale
+        if self.renormalize:
+            grad = grad - (grad * shares).sum(axis=-1, keepdims=True)
+        grad = grad / total
+        if self.scores == "chosen":
+            along = (grad * shares * total).sum(axis=-1, keepdims=True)
+            grad = shares * total * (grad - along)
+        grad_s = np.zeros_like(s)
+        np.add.at(grad_s, (np.arange(len(s))[:, None], chosen), grad)
+        grad_z = self._scores_backward(grad_s, z, s)
+        if in_loss:
+            grad_z = grad_z + self._balance_backward(z, s, load)
+        return self.W.backward(grad_z, saved)
+
+    def update_choice_bias(self, rate: float) -> None:
+        """Raises the bias of each expert that was chosen less than the mean by `rate`, and lowers that of others.
+
+        It counts choices in training since the last update.
+
+        Raises:
+            ValueError: there is no `choice_bias`.
+        """
+        checks.has_part("choice_bias", self.choice_bias)
+        self.choice_bias += rate * np.sign(self._load.mean() - self._load)
+        self._load = np.zeros_like(self._load)
+
+    def _choose(self, s: Float[np.ndarray, "N X"]) -> Integer[np.ndarray, "N A"]:
+        if self.choice_bias is not None:
+            s = s + self.choice_bias
+        if self.n_groups > 1:
+            grouped = s.reshape(len(s), self.n_groups, -1)
+            best = np.sort(grouped, axis=-1)[..., -self.group_best :].sum(axis=-1)
+            groups = _best(best, self.top_groups)  # (N, top_groups)
+            hidden = np.full_like(grouped, -np.inf)
+            rows = np.arange(len(s))[:, None]
+            hidden[rows, groups] = grouped[rows, groups]
+            s = hidden.reshape(s.shape)
+        return _best(s, self.top_k)
+
+    def _scores_of(self, z: Float[np.ndarray, "N X"]) -> Float[np.ndarray, "N X"]:
+        if self.scores == "softmax":
+            return softmax(z)
+        if self.scores == "sigmoid":
+            return sigmoid(z)
+        return z if self.scores == "chosen" else np.sqrt(np.logaddexp(0, z))
+
+    def _scores_backward(
+        self,
+        grad: Float[np.ndarray, "N X"],
+        z: Float[np.ndarray, "N X"],
+        s: Float[np.ndarray, "N X"],
+    ) -> Float[np.ndarray, "N X"]:
+        if self.scores == "softmax":
+            return s * (grad - (grad * s).sum(axis=-1, keepdims=True))
+        if self.scores == "sigmoid":
+            return grad * s * (1 - s)
+        if self.scores == "chosen":
+            return grad
+        return grad * sigmoid(z) / (2 * s)
+
+    def _balance(
+        self,
+        z: Float[np.ndarray, "N X"],
+        s: Float[np.ndarray, "N X"],
+        load: Integer[np.ndarray, " X"],
+    ) -> Any:
+        """Returns the term of the loss; P is the mean of scores that are divided by their sum."""
+        P = self._probabilities(z, s).mean(axis=0)
+        return self.balance * len(load) * (load / load.sum() * P).sum()
+
+    def _balance_backward(
+        self,
+        z: Float[np.ndarray, "N X"],
+        s: Float[np.ndarray, "N X"],
+        load: Integer[np.ndarray, " X"],
+    ) -> Float[np.ndarray, "N X"]:
+        share = (load / load.sum()).astype(s.dtype)
+        grad = self.balance * len(load) * share / len(s)  # of each token's P
+        p = self._probabilities(z, s)
+        along = grad - (grad * p).sum(axis=-1, keepdims=True)
+        if self.scores in ("softmax", "chosen"):
+            return p * along
+        grad_s = along / s.sum(axis=-1, keepdims=True)
+        return self._scores_backward(grad_s, z, s)
+
+    def _probabilities(
+        self, z: Float[np.ndarray, "N X"], s: Float[np.ndarray, "N X"]
+    ) -> Float[np.ndarray, "N X"]:
+        if self.scores == "chosen":
+            return softmax(z)
+        return s / s.sum(axis=-1, keepdims=True)
+
+
+def _best(s: Float[np.ndarray, "*B X"], k: int) -> Integer[np.ndarray, "*B A"]:
+    """Returns the places of the k largest numbers, the largest first; of equal ones, the first."""
+    return np.argsort(-s, axis=-1, kind="stable")[..., :k]
+
+
+class Expert(FeedForward):
+    """One of several feed-forward networks, whose gate can be limited.
+
+    With a `limit`, no gate is larger than it, and `x @ W_up` stays within
+    ±limit. `offset` is added to `x @ W_up`, and `sharpness` multiplies what the
+    sigmoid of "swiglu" sees: gate · σ(sharpness · gate) · (up + offset).
+
+    Source: the parts that gpt-oss adds: OpenAI 2025, "gpt-oss-120b & gpt-oss-20b
+    Model Card", section 2.2. Derived in chapter 18.
+    """
+
+    def __init__(
+        self,
+        *sizes: int,
+        limit: float | None = None,
+        offset: float = 0.0,
+        sharpness: float = 1.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(*sizes, **options)
+        checks.limited_gate(limit, offset, sharpness, self.W_gate)
+        self.limit, self.offset, self.sharpness = limit, offset, sharpness
+
+    def forward(
+        self, x: Float[np.ndarray, "N D"], saved: Saved | None = None
+    ) -> Float[np.ndarray, "N D"]:
+        """Maps x (N, D) to (N, D)."""
+        up = self.W_up(x, saved)
+        gate = None if self.W_gate is None else self.W_gate(x, saved)
+        save_for_backward(saved, up, gate)
+        if gate is None:
+            return self.W_down(self.activate(up), saved)
+        up, gate = self._limited(up, gate)
+        opened = self.activate(self.sharpness * gate) / self.sharpness
+        return self.W_down(opened * (up + self.offset), saved)
+
+    def backward(
+        self, grad: Float[np.ndarray, "N D"], saved: Saved
+    ) -> Float[np.ndarray, "N D"]:
+        """Maps the gradient of the output to that of x."""
+        grad = self.W_down.backward(grad, saved)
+        whole_up, whole_gate = saved.pop()
+        if whole_gate is None:
+            return self.W_up.backward(grad * self.slope(whole_up), saved)
+        up, gate = self._limited(whole_up, whole_gate)
+        sharp = self.sharpness * gate
+        grad_gate = grad * (up + self.offset) * self.slope(sharp)
+        grad_up = grad * self.activate(sharp) / self.sharpness
+        if self.limit is not None:  # beyond it, nothing changes
+            grad_gate = grad_gate * (whole_gate <= self.limit)
+            grad_up = grad_up * (np.abs(whole_up) <= self.limit)
+        grad_x = self.W_gate.backward(grad_gate, saved)
+        return grad_x + self.W_up.backward(grad_up, saved)
+
+    def _limited(
+        self, up: Float[np.ndarray, "N F"], gate: Float[np.ndarray, "N F"]
+    ) -> tuple[Float[np.ndarray, "N F"], Float[np.ndarray, "N F"]]:
+        if self.limit is None:
+            return up, gate
+        return np.clip(up, -self.limit, self.limit), np.minimum(gate, self.limit)
+
+
+class Experts(Layer):
+    """The sum of the experts that a `Router` chooses for each token, times their weights, and of a shared one.
+
+    Every expert is an `Expert`, with the same arguments. One with `d_shared`
+    neurons works for every token, times σ(x · W) if it has a `shared_gate`. With
+    `weighs="input"`, a weight multiplies what an expert reads, as in Llama 4. All
+    other arguments are those of `Router`.
+
+    Source: Shazeer et al. 2017, "Outrageously Large Neural Networks"; the shared
+    expert: Dai et al. 2024, "DeepSeekMoE". Derived in chapter 18.
+
+    Raises:
+        ValueError: a size is below 1, or a choice is unknown.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        n_experts: int,
+        top_k: int,
+        d_shared: int = 0,
+        shared_gate: bool = False,
+        weighs: str = "output",
+        activation: str = "swiglu",
+        bias: bool = False,
+        limit: float | None = None,
+        offset: float = 0.0,
+        sharpness: float = 1.0,
+        router_bias: bool = False,
+        dropout: float = 0.0,
+        generator: np.random.Generator | None,
+        dtype: DTypeLike = np.float32,
+        **routing: Any,
+    ) -> None:
+        init_kwargs = {"generator": generator, "dtype": dtype}
+        self.weighs_input = weighs == "input"
+        self.router = Router(
+            d_model, n_experts, top_k, bias=router_bias, **routing, **init_kwargs
+        )
+
+        def expert(width: int) -> Expert:
+            return Expert(
+                d_model,
+                width,
+                activation=activation,
+                bias=bias,
+                limit=limit,
+                offset=offset,
+                sharpness=sharpness,
+                **init_kwargs,
+            )
+
+        self.experts = [expert(d_ff) for _ in range(n_experts)]
+        self.shared = expert(d_shared) if d_shared else None
+        self.shared_gate = None
+        if shared_gate:
+            self.shared_gate = Linear(d_model, 1, bias=False, **init_kwargs)
+        self.dropout = Dropout(dropout, generator=generator)
+
+    def forward(
+        self,
+        x: Float[np.ndarray, "*B T D"],
+        saved: Saved | None = None,
+        ids: Integer[np.ndarray, "*B T"] | None = None,
+    ) -> Float[np.ndarray, "*B T D"]:
+        """Maps x (..., T, D) to (..., T, D); `ids` (..., T) are those of the tokens, which only a table needs."""
+        enter_sublayer("feed-forward")
+        rows = x.reshape(-1, x.shape[-1])  # (N, D)
+        ids = None if ids is None else ids.reshape(-1)
+        chosen, weights = self.router(rows, ids, saved)
+        see(chosen=chosen.reshape(*x.shape[:-1], -1))
+        see(shares=weights.reshape(*x.shape[:-1], -1))
+        y = np.zeros_like(rows)
+        for expert, tokens, places in self._work(chosen):
+            weight = weights[tokens, places, None]
+            if self.weighs_input:
+                found = expert(weight * rows[tokens], saved)
+                weighted = found
+            else:
+                found = expert(rows[tokens], saved)
+                weighted = weight * found
+            save_for_backward(saved, found)
+            np.add.at(y, tokens, weighted)
+        if self.shared is not None:
+            y = y + self._of_shared(rows, saved)
+        save_for_backward(saved, rows, chosen, weights)
+        y = self.dropout(y, saved).reshape(x.shape)
+        see(write=y)
+        return y
+
+    def backward(
+        self, grad: Float[np.ndarray, "*B T D"], saved: Saved
+    ) -> Float[np.ndarray, "*B T D"]:
+        """Maps the gradient of the output to that of x."""
+        shape = grad.shape
+        grad = self.dropout.backward(grad, saved).reshape(-1, shape[-1])
+        rows, chosen, weights = saved.pop()
+        grad_x, grad_weights = np.zeros_like(rows), np.zeros_like(weights)
+        if self.shared is not None:
+            grad_x = grad_x + self._of_shared_backward(grad, saved)
+        for expert, tokens, places in reversed([*self._work(chosen)]):
+            (found,) = saved.pop()
+            weight, to_found = weights[tokens, places, None], grad[tokens]
+            if self.weighs_input:
+                to_input = expert.backward(to_found, saved)
+                along = (to_input * rows[tokens]).sum(axis=-1)
+                from_x = weight * to_input
+            else:
+                along = (to_found * found).sum(axis=-1)
+                from_x = expert.backward(weight * to_found, saved)
+            grad_weights[tokens, places] = along
+            np.add.at(grad_x, tokens, from_x)
+        grad_x = grad_x + self.router.backward(grad_weights, saved)
+        return grad_x.reshape(shape)
+
+    def _work(self, chosen: Integer[np.ndarray, "N A"]) -> Any:
+        """Yields each expert that was chosen, with its tokens and at which place each of them has chosen it."""
+        order = np.argsort(chosen, axis=None, kind="stable")
+        ends = np.cumsum(np.bincount(chosen.ravel(), minlength=len(self.experts)))
+        for expert, own in zip(
+            self.experts, np.split(order, ends[:-1]), strict=True
+        ):
+            if len(own):
+                yield expert, *np.divmod(own, chosen.shape[-1])
+
+    def _of_shared(
+        self, rows: Float[np.ndarray, "N D"], saved: Saved | None
+    ) -> Float[np.ndarray, "N D"]:
+        y = self.shared(rows, saved)
+        if self.shared_gate is None:
+            return y
+        gate = sigmoid(self.shared_gate(rows, saved))  # (N, 1)
+        save_for_backward(saved, y, gate)
+        return gate * y
+
+    def _of_shared_backward(
+        self, grad: Float[np.ndarray, "N D"], saved: Saved
+    ) -> Float[np.ndarray, "N D"]:
+        if self.shared_gate is None:
+            return self.shared.backward(grad, saved)
+        y, gate = saved.pop()
+        grad_z = (grad * y).sum(axis=-1, keepdims=True) * gate * (1 - gate)
+        from_gate = self.shared_gate.backward(grad_z, saved)
+        return from_gate + self.shared.backward(grad * gate, saved)
