@@ -1,12 +1,12 @@
 """Tests `evaluate` against predictions made one at a time, against counts, and against the spread over many texts."""
 
 import math
-import tracemalloc
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
+from memory import peak
 from own_models import CHARACTERS, TOKENIZER, small
 from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -121,16 +121,10 @@ def test_the_standard_error_is_the_spread_over_texts_of_which_single_tokens_know
 def test_memory_does_not_grow_with_the_text(monkeypatch):
     model = Bigrams(np.full((len(CHARACTERS),) * 2, 0.5))
     monkeypatch.setattr(evaluation, "AT_ONCE", 2**14)
-    peaks = []
-    for n in (1000, 9000):
-        text = some_text(n)
-        tracemalloc.start()
-        evaluate(model, TOKENIZER, text)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert (
-        peaks[1] - peaks[0] < 8000 * 30
-    )  # bytes of ids, in a list and in an array; logits would take 230 a token
+    short, long = some_text(1000), some_text(9000)
+    most = peak(lambda: evaluate(model, TOKENIZER, short)) + 8000 * 30
+    # Bytes of ids, in a list and in an array; logits would take 230 a token
+    assert peak(lambda: evaluate(model, TOKENIZER, long), at_most=most) < most
 
 
 def test_the_books_model_is_as_good_as_its_card_says_and_better_with_more_context():

@@ -1,12 +1,11 @@
 """Tests attention in pieces: the numbers of attention in one piece, both ways, in memory linear in the text."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 import torch
 from close import assert_close
 from ledger import TORCH, largest_difference, record
+from memory import peak
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer import nn, scratch
@@ -344,14 +343,6 @@ def texts(T, K=8):
     return [rng.normal(size=(T, K)).astype("float32") for _ in range(4)]
 
 
-def peak(work):
-    tracemalloc.start()
-    work()
-    found = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return found
-
-
 def both_ways(T):
     q, k, v, grad = texts(T)
     mixed, lse = scratch.attention_in_pieces(q, k, v, piece=64, causal=True)
@@ -359,13 +350,13 @@ def both_ways(T):
 
 
 def test_memory_grows_with_the_text_and_not_with_its_square():
-    short, long = peak(lambda: both_ways(1024)), peak(lambda: both_ways(4096))
-    assert long <= 4.5 * short
     q, k, v, _ = texts(1024)
     direct = peak(lambda: scratch.scaled_dot_product_attention(q, k, v, causal=True))
     assert direct >= 1024 * 1024 * 4
+    short = peak(lambda: both_ways(1024), at_most=direct / 4)
     assert short <= direct / 4
-    assert long <= direct / 4  # four times as long a text
+    most = min(4.5 * short, direct / 4)  # for a text four times as long
+    assert peak(lambda: both_ways(4096), at_most=most) <= most
 
 
 class Largest(TorchDispatchMode):
