@@ -184,8 +184,8 @@ def seconds(seed: int, steps: int, changes: Sequence[str]) -> dict[str, float]:
     return seconds_of(runs | {"chosen": (ways_on(model, seed)["chosen"], *rest)})
 
 
-def seconds_of(runs: Mapping[str, tuple[nn.Transformer, Any, TrainingConfig]]) -> dict[str, float]:
-    """Returns the median of the processor's seconds for a step; the models take turns, some steps at a time."""
+def seconds_of(runs: Mapping[str, Sequence[Any]]) -> dict[str, float]:
+    """Returns the median of the processor's seconds for a step of each (model, task, training); they take turns."""
     found: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(ROUNDS):
         for name, (model, task, training) in runs.items():
