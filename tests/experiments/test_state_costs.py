@@ -16,14 +16,6 @@ def found(room, model, what):
 
 
 @both_rooms
-def test_a_state_costs_the_same_after_any_text_and_attention_more_and_more(room):
-    times = {model: found(room, model, "milliseconds") for model in MODELS}
-    assert times["states"][100_000] <= 1.2 * times["states"][1000]
-    assert times["attention"][100_000] > 4 * times["attention"][1000]
-    assert times["states"][100_000] < times["hybrid"][100_000] < times["attention"][100_000] / 2
-
-
-@both_rooms
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_kept(room, model):
     of_states, of_attention = {"states": (4, 0), "hybrid": (3, 1), "attention": (0, 4)}[model]

@@ -1,7 +1,7 @@
 """Long texts: what it costs in loss, and in what is found far back, to keep or to read less of the past."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -177,11 +177,15 @@ def learn_to_choose(model: nn.Transformer, task: Recall, training: TrainingConfi
 
 
 def seconds(seed: int, steps: int, changes: Sequence[str]) -> dict[str, float]:
-    """Returns the median of the processor's seconds for a step; the models take turns, some steps at a time."""
+    """Returns the median of the processor's seconds for a step of each contestant, and of "chosen"."""
     models = {name: made(name, seed, steps, changes) for name in CONTESTANTS}
     runs = {name: (drawn(config, seed), *rest) for name, (config, *rest) in models.items()}
     model, *rest = runs["latent"]
-    runs["chosen"] = (ways_on(model, seed)["chosen"], *rest)
+    return seconds_of(runs | {"chosen": (ways_on(model, seed)["chosen"], *rest)})
+
+
+def seconds_of(runs: Mapping[str, Sequence[Any]]) -> dict[str, float]:
+    """Returns the median of the processor's seconds for a step of each (model, task, training); they take turns."""
     found: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(ROUNDS):
         for name, (model, task, training) in runs.items():

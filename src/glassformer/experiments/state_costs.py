@@ -4,10 +4,12 @@ import time
 from typing import Any
 
 import numpy as np
+import torch
 
 from glassformer import _checks as checks
 from glassformer import scratch
 from glassformer.config import ModelConfig
+from glassformer.experiments import training
 from glassformer.experiments.experiment import Experiment, Found, grid
 from glassformer.layers import LinearAttention
 
@@ -73,14 +75,7 @@ def drawn(room: str, model: str, seed: int = 0) -> tuple[Any, Any]:
     )
     if room == "scratch":
         return scratch.Transformer(config, generator=np.random.default_rng(seed)).eval(), np.asarray
-    import torch
-
-    from glassformer import nn
-
-    one = nn.Transformer(config, generator=torch.Generator().manual_seed(seed)).eval()
-    one.forward = torch.no_grad()(one.forward)
-    one.hidden = torch.no_grad()(one.hidden)
-    return one, torch.from_numpy
+    return training.drawn(config, seed).eval().requires_grad_(False), torch.from_numpy
 
 
 def pretend_to_have_read(cache: Any, length: int, of_numpy: Any, seed: int) -> None:

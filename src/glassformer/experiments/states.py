@@ -1,6 +1,5 @@
 """States: what it costs in recall, in copying and in loss to keep the past in a matrix of fixed size."""
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -12,21 +11,17 @@ from glassformer import inside, nn
 from glassformer.config import ModelConfig
 from glassformer.experiments import long_texts
 from glassformer.experiments.experiment import Experiment, Found, Settings, grid
+from glassformer.experiments.long_texts import EVERY, SEEDS, T
 from glassformer.experiments.positions import as_large_as_sinusoids
 from glassformer.experiments.training import drawn, trained
 from glassformer.layers import LinearAttention, Mamba2
 from glassformer.tasks import NO_TARGET, Batch
-from glassformer.train import Trainer
 from glassformer.train.config import TrainingConfig
 
-T = long_texts.T  # characters of the longest text
-CHARACTERS = 2048  # of a step
+CHARACTERS = 2048  # of a step; the longest text has T
 EQUAL_TIME = {"hybrid": 228, "gated delta rule": 205}  # steps of "text" in the time of "full"
 STEPS = {"pairs": 400, "copies": 500, "text": long_texts.STEPS}
-EVERY = long_texts.EVERY
 ANSWERS = 4096  # that are tested for each size
-SEEDS = (0, 1, 2)
-ROUNDS = 10  # in which times are measured
 
 SIZES = {"n_heads": 2, "n_key_heads": 2, "d_key": 32, "d_value": 32}
 FORMS = {
@@ -130,7 +125,9 @@ def measure(
     checks.one_of("part", part, PARTS)
     checks.one_of("contestant", contestant, CONTESTANTS)
     if part == "seconds":
-        return {"seconds": seconds(seed, steps or 4, characters)}
+        runs = {name: made("text", name, seed, steps or 4, characters) for name in CONTESTANTS}
+        models = {name: (drawn(config, seed), *rest) for name, (config, *rest) in runs.items()}
+        return {"seconds": long_texts.seconds_of(models)}
     config, task, training = made(part, contestant, seed, steps or STEPS[part], characters)
     model = as_large_as_sinusoids(drawn(config, seed))  # as in `long_texts`
     trained(model, task, training)
@@ -173,20 +170,6 @@ def right(model: nn.Transformer, task: Pairs, n: int) -> float:
     asked = targets != NO_TARGET
     answers = model(torch.from_numpy(inputs["ids"])).argmax(dim=-1).numpy()
     return float((answers == targets)[asked].mean())
-
-
-def seconds(seed: int, steps: int, characters: int) -> dict[str, float]:
-    """Returns the median of the processor's seconds for a step; the models take turns, some steps at a time."""
-    runs = {name: made("text", name, seed, steps, characters) for name in CONTESTANTS}
-    models = {name: drawn(config, seed) for name, (config, _, _) in runs.items()}
-    found: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(ROUNDS):
-        for name, (_, task, training) in runs.items():
-            ends: list[float] = []
-            note = lambda _: ends.append(time.process_time())  # noqa: B023, E731
-            Trainer(models[name], task, training, callback=note, progress=False).run()
-            found[name] += np.diff(ends[:-1]).tolist()  # the last step is followed by a validation
-    return {name: float(np.median(each)) for name, each in found.items()}
 
 
 def run(**choices: Iterable[Any]) -> tuple[Settings, ...]:

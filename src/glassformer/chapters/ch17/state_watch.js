@@ -90,11 +90,17 @@ export function sentence({ unused, keys, done, answers }, asked) {
 const TRAITS = ["pairs", "position", "delta", "decay", "d_key", "orthogonal", "asked"];
 const two = (x) => (Math.abs(x) < SAME ? "0" : fixed(x, 2));
 
-const colour = (cell, x, colours = diverging) => put(cell, { style: `background: ${colours(x)}` });
-const number = (cell, x) => {
-  colour(cell, x, tint); // which leaves the number readable
-  write(cell, two(x));
-};
+// What elements show, as pairs of attributes and a text; only what differs is written.
+const fill = (elements, contents) =>
+  contents.forEach(([attrs, text], i) => {
+    put(elements[i], attrs);
+    write(elements[i], text);
+  });
+const blank = [{}, ""];
+const cell = (x) => [{ style: `background: ${diverging(x)}` }, ""];
+const number = (x, text = two(x)) => [{ class: "gf-state-number", style: `background: ${tint(x)}` }, text]; // which stays readable
+const word = (text) => [{ class: "gf-state-word" }, text];
+const head = (text, colour) => [{ class: "gf-state-word gf-state-head", style: `border-color: ${colour}` }, text];
 
 function render({ model, el }) {
   const view = frame(el, {
@@ -108,12 +114,9 @@ function render({ model, el }) {
 
   // --- controls
 
+  const field = textField(model, "pairs", { label: `Keys and their values (at most ${MOST_PAIRS} pairs with ${MOST_VALUES} different values)`, maxLength: 600 });
   // A reader at the end of the list stays there while it grows.
-  const typed = { get: (name) => model.get(name), on: (...given) => model.on(...given), save_changes: () => model.save_changes() };
-  typed.set = (name, value) => {
-    if (at() === end()) model.set("position", MOST_PAIRS);
-    model.set(name, value);
-  };
+  field.addEventListener("input", () => at() === end() && model.set("position", MOST_PAIRS), true);
   const [back, next] = [button("Back", () => go(at() - 1)), button("Next", () => go(at() + 1))];
   const first = { pairs: model.get("pairs"), position: model.get("position") };
   const more = button("Add five pairs", () => {
@@ -123,7 +126,7 @@ function render({ model, el }) {
     setAll(model, { pairs: [...pairs, ...added].map((pair) => pair.join(" ")).join(", "), position: MOST_PAIRS });
   });
   view.controls.append(
-    textField(typed, "pairs", { label: `Keys and their values (at most ${MOST_PAIRS} pairs with ${MOST_VALUES} different values)`, maxLength: 600 }),
+    field,
     h("div", { class: "gf-buttons" }, back, next, more, button("Restore the list", () => setAll(model, first))),
     h(
       "div",
@@ -162,40 +165,8 @@ function render({ model, el }) {
     sizes,
   );
 
-  // Built anew only for other keys, values or features, so that a button keeps the focus.
-  let parts;
-  function build({ keys, values, state }) {
-    const label = (text) => h("span", { class: "gf-state-word" }, text);
-    const head = (text, role) => h("span", { class: `gf-state-word gf-state-${role}` }, text);
-    const numbers = (tag) => values.map(() => h(tag, { class: "gf-state-number" }));
-    const [value, old, written, answer] = ["value", "", "= written", "answer"].map((text) => ({ name: label(text), cells: numbers("span") }));
-    const lines = ({ name, cells }) => [name, h("span"), cells, h("span")];
-    const matrix = state.map(() => ({ key: h("span"), cells: values.map(() => h("span")), query: h("span") }));
-    const names = ["state", `${state.length} × ${values.length}`]; // beside its first two rows
-    picture.replaceChildren(
-      ...[
-        [h("span"), head("key", "key"), values.map((name) => head(name, "value")), head("query", "query")],
-        [value, old, written].map(lines),
-        matrix.map(({ key, cells, query }, i) => [label(names[i] ?? ""), key, cells, query]),
-        lines(answer),
-      ].flat(Infinity),
-    );
-    put(picture, { style: `--n: ${values.length}` });
-    const rows = keys.map((name) => {
-      const press = h("button", { type: "button", class: "gf-button gf-state-ask", onclick: () => setAll(model, { asked: name }) }, name);
-      const [cells, found, share] = [numbers("td"), h("b"), h("span")];
-      return { press, cells, found, share, element: h("tr", {}, h("th", { scope: "row" }, press), cells, h("td", {}, found, " ", share)) };
-    });
-    const column = (text) => h("th", { scope: "col" }, text);
-    table.replaceChildren(
-      h("thead", {}, h("tr", {}, column("key"), values.map(column), column("answer"))),
-      h("tbody", {}, rows.map(({ element }) => element)),
-    );
-    parts = { value, old, written, answer, matrix, rows };
-  }
-
-  let built;
-  const stop = onChange(model, TRAITS, () => {
+  let rows; // of the table; they stay while the keys do, so that a button keeps the focus
+  return onChange(model, TRAITS, () => {
     const now = shown();
     const { pairs, keys, values, k, done, state, old, written, answers } = now;
     const [delta, K, U] = [model.get("delta"), state.length, values.length];
@@ -209,32 +180,35 @@ function render({ model, el }) {
     view.describe(() => `A state of ${K} by ${U} numbers, and what it returns for each key. ${says}`);
     if (!done.length) return view.tables(() => []);
 
-    const structure = JSON.stringify([keys, values, K]);
-    if (built !== structure) build(now);
-    built = structure;
     const [key, value] = done.at(-1);
     const [a, q] = [keys.indexOf(key), keys.indexOf(asked)];
-    hold(pairTitle, [key, value, asked], () => ["Written: ", h("strong", {}, `${key} → ${value}`), " · Asked: ", h("strong", {}, asked)]);
-    write(parts.old.name, delta ? "− old answer" : "(old answer)");
-    values.forEach((name, u) => {
-      number(parts.value.cells[u], name === value ? 1 : 0);
-      number(parts.old.cells[u], delta ? -old[u] : 0);
-      number(parts.written.cells[u], written[u]);
-      number(parts.answer.cells[u], answers[q].read[u]);
-      if (!delta) write(parts.old.cells[u], `(${two(old[u])})`);
+    pairTitle.replaceChildren("Written: ", h("strong", {}, `${key} → ${value}`), " · Asked: ", h("strong", {}, asked));
+    put(picture, { style: `--n: ${U}` });
+    const line = (name, numbers) => [word(name), blank, ...numbers, blank];
+    const drawn = [
+      [blank, head("key", "var(--gf-key)"), ...values.map((name) => head(name, "var(--gf-value)")), head("query", "var(--gf-query)")],
+      line("value", values.map((name) => number(name === value ? 1 : 0))),
+      delta ? line("− old answer", old.map((x) => number(-x))) : line("(old answer)", old.map((x) => number(0, `(${two(x)})`))),
+      line("= written", written.map((x) => number(x))),
+      ...state.map((row, i) => [word(["state", `${K} × ${U}`][i] ?? ""), cell(k[a][i]), ...row.map(cell), cell(k[q][i])]),
+      line("answer", answers[q].read.map((x) => number(x))),
+    ].flat();
+    hold(picture, [K, U], () => drawn.map(() => h("span")));
+    fill(picture.children, drawn);
+    hold(table, [JSON.stringify([keys, values])], () => {
+      const column = (text) => h("th", { scope: "col" }, text);
+      rows = keys.map((name) => {
+        const press = h("button", { type: "button", class: "gf-button gf-state-ask", onclick: () => setAll(model, { asked: name }) }, name);
+        const [cells, found, share] = [values.map(() => h("td")), h("b"), h("span")];
+        return { press, cells: [...cells, found, share], row: h("tr", {}, h("th", { scope: "row" }, press), cells, h("td", {}, found, " ", share)) };
+      });
+      return [h("thead", {}, h("tr", {}, column("key"), values.map(column), column("answer"))), h("tbody", {}, rows.map(({ row }) => row))];
     });
-    parts.matrix.forEach((row, i) => {
-      colour(row.key, k[a][i]);
-      row.cells.forEach((cell, u) => colour(cell, state[i][u]));
-      colour(row.query, k[q][i]);
-    });
-    parts.rows.forEach(({ press, cells, found, share }, i) => {
-      const answer = answers[i];
-      cells.forEach((cell, u) => number(cell, answer.read[u]));
+    rows.forEach(({ press, cells }, i) => {
+      const { read, found, wanted, share, isRight } = answers[i];
       put(press, { "aria-pressed": i === q });
-      put(found, { class: answer.isRight ? "gf-state-right" : "gf-state-wrong" });
-      write(found, answer.wanted ? `${answer.isRight ? "✓" : "✗"} ${listed(answer.found, "or")}` : "");
-      write(share, answer.wanted ? percent(answer.share) : "not yet");
+      const verdict = [{ class: isRight ? "gf-state-right" : "gf-state-wrong" }, wanted ? `${isRight ? "✓" : "✗"} ${listed(found, "or")}` : ""];
+      fill(cells, [...read.map((x) => number(x)), verdict, [{}, wanted ? percent(share) : "not yet"]]);
     });
     write(
       sizes,
@@ -251,7 +225,6 @@ function render({ model, el }) {
       { caption: `Pair ${done.length}, ${key} → ${value}`, headers: ["", ...values], rows: [["Returned before", ...old.map(two)], ["Written", ...written.map(two)]] },
     ]);
   });
-  return stop;
 }
 
 export default { render };

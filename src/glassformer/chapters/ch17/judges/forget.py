@@ -8,7 +8,6 @@ import math
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.exercises.expect import expect, expect_parts
 from glassformer.exercises.material import numbers, product_by_hand
 from glassformer.scratch.recurrence import recurrent_steps
 from glassformer.shapes import Float
@@ -76,11 +75,6 @@ _case(
     "one position with a strength of ½ and a decay of ½",
 )  # fmt: skip
 _case(
-    "each position has a decay of its own",
-    [[1, 0], [1, 1]], [[1, 0], [0, 1]], [[2, 30], [7, 3]], [0.5, 1], [_half, _quarter], _state,
-    ([[3, 25], [7.75, 9.25]], [[0.75, 6.25], [7, 3]]), "two positions with decays of ½ and ¼",
-)  # fmt: skip
-_case(
     "each feature of the key has a decay of its own: that row of the state decays",
     [[1, 1], [1, 0]], [[1, 0], [0, 1]], [[2, 30], [7, 3]], [0.5, 1], [[_half, _quarter], [0, _half]], _state,
     ([[6, 26], [3, 25]], [[3, 25], [7, 3]]), "two positions with decays of [½, ¼] and [1, ½]",
@@ -97,14 +91,3 @@ for _title, _T, _K, _U, _each in (
         abs(numbers(_T, seed=3)), -abs(numbers(_T, *_each, seed=4)), numbers(_K, _U, seed=5),
         want=_by_matrices, what=f"T = {_T}, K = {_K}, U = {_U}, log_decay of shape {(_T, *_each)}",
     )  # fmt: skip
-
-
-@forgets.check("a text in pieces: each goes on from the state that the last one returned")
-def _(gated_delta):
-    q, k, v = numbers(8, 3, seed=6), numbers(8, 3, seed=7), numbers(8, 2, seed=8)
-    strength, log_decay, state = abs(numbers(8, seed=9)), -abs(numbers(8, 3, seed=10)), np.zeros((3, 2))
-    whole, _ = _by_matrices(q, k, v, strength, log_decay, state)
-    for begin, end in ((0, 3), (3, 4), (4, 8)):
-        given = (one[begin:end] for one in (q, k, v, strength, log_decay))
-        read, state = expect_parts(gated_delta(*given, state), forgets.parts)
-        expect(read, whole[begin:end], f"read of positions {begin} to {end - 1}", axes="T U")

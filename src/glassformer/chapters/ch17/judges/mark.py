@@ -1,13 +1,8 @@
-"""Judges "Back to a mark" (chapter 17): the state after the accepted tokens of a draft.
-
-A state is one number here. `_Model` hands it out, and counts how often it was copied and how many tokens were read.
-"""
+"""Judges "Back to a mark" (chapter 17): the state after the accepted tokens of a draft."""
 
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import numpy as np
 
 from glassformer.exercises.catalogue import exercise
 from glassformer.exercises.expect import Wrong, describe, expect
@@ -30,79 +25,60 @@ marked = exercise("state.mark", read_draft)
 
 
 class _State:
-    """A state that knows which model it belongs to. An answer gets it itself, and may copy it."""
+    """A state of one number, and a list of all copies that were made of it."""
 
-    def __init__(self, number: float, model: "_Model") -> None:
-        self.number, self.model, self.given = number, model, False
+    def __init__(self, number: float, copies: list) -> None:
+        self.number, self.copies = number, copies
 
-    def copy(self) -> "_State":
-        made = _State(self.number, self.model)
-        made.given = True
-        self.model.copies += 1
+    def copy(self, memo: Any = None) -> "_State":
+        made = _State(self.number, self.copies)
+        self.copies.append(made)
         return made
 
-    __copy__ = copy
+    __copy__ = __deepcopy__ = copy
 
     def __repr__(self) -> str:
         return f"a state of {self.number:g}"
 
-    def __deepcopy__(self, memo: dict) -> "_State":
-        if self.given:
-            return self.copy()
-        self.given = True  # the first copy is the one that every argument is
-        return self
 
+def _reads(answer: Callable, n: int, draft: Sequence[float], *, in_place: bool) -> tuple[int, int]:
+    """Checks the answer for a draft with n accepted tokens; returns how often it copied a state and called `step`.
 
-def _kind(value: Any) -> str:
-    """Describes what an answer has in place of a state."""
-    return "an array: copy a state with state.copy()" if isinstance(value, np.ndarray) else describe(value)
+    A step changes the state in place, or returns a new one and makes the old one useless.
+    """
+    copies: list[_State] = []
+    read: list[float] = []
 
-
-class _Model:
-    """Reads tokens, changing a state in place or leaving a useless one; knows how many are accepted."""
-
-    def __init__(self, *, in_place: bool) -> None:
-        self.in_place, self.copies = in_place, 0
-        self.draft, self.n, self.read = [], 0, []
-
-    def __deepcopy__(self, memo: dict) -> "_Model":
-        return self
-
-    def step(self, state: _State, token: float) -> _State:
+    def step(state: _State, token: float) -> _State:
         if not isinstance(state, _State):
-            raise Wrong(f"`step` needs a state and a token; yours has {_kind(state)}.")
-        self.read.append(token)
+            raise Wrong(
+                f"`step` needs what state.copy() or `step` has returned; yours has {describe(state)}."
+            )
+        read.append(token)
         number = state.number / 2 + token
-        if self.in_place:
-            state.number = number
-            return state
-        state.number = math.nan
-        made = _State(number, self)
-        made.given = True
-        return made
+        state.number = number if in_place else math.nan
+        return state if in_place else _State(number, copies)
 
-    def accepted(self) -> int:
-        if len(self.read) < len(self.draft):
-            said = f"your function called accepted() after {len(self.read)} of {len(self.draft)} tokens."
-            raise Wrong(said, what="too early", got=len(self.read))
-        return self.n
+    def accepted() -> int:
+        if len(read) < len(draft):
+            said = f"your function called accepted() after {len(read)} of {len(draft)} tokens."
+            raise Wrong(said, what="too early", got=len(read))
+        return n
 
-    def judge(self, answer: Callable, start: float, draft: Sequence[float], n: int) -> float:
-        """Checks the answer for one draft, and returns the number of its state."""
-        self.draft, self.n, self.read = list(draft), n, []
-        got = answer(_State(start, self), self.step, list(draft), self.accepted)
-        what = f"the state after a draft of {len(draft)} tokens, {n} of which are accepted,"
-        if not isinstance(got, _State):
-            raise Wrong(f"{what} should be a state; yours is {_kind(got)}.")
-        want = start
-        for token in draft[:n]:
-            want = want / 2 + token
-        try:
-            expect(got.number, want, what)
-        except Wrong as wrong:  # without a copy, the same number has another cause
-            wrong.got = wrong.got, self.copies > 0
-            raise
-        return want
+    got = answer(_State(16.0, copies), step, list(draft), accepted)
+    what = f"the state after a draft of {len(draft)} tokens, {n} of which are accepted,"
+    if not isinstance(got, _State):
+        raise Wrong(f"{what} should be a state; yours is {describe(got)}.")
+    want = 16.0
+    for token in draft[:n]:
+        want = want / 2 + token
+    own = len(copies) - 1  # the first is made of every argument
+    try:
+        expect(got.number, want, what)
+    except Wrong as wrong:  # without a copy, the same number has another cause
+        wrong.got = wrong.got, own > 0
+        raise
+    return own, len(read)
 
 
 _DRAFT = (2.0, 8.0, 4.0, 1.0)  # from 16: 10, 13, 10.5, 6.25
@@ -116,30 +92,21 @@ for _title, _in_place, *_many in (
     @marked.check(_title)
     def _(read_draft, in_place=_in_place, many=_many):
         for n in many:
-            _Model(in_place=in_place).judge(read_draft, 16.0, _DRAFT, n)
-
-
-@marked.check("one draft after another")
-def _(read_draft):
-    model, number = _Model(in_place=True), 16.0
-    for draft, n in (((2.0, 8.0, 4.0), 1), ((6.0, 3.0), 2), ((7.0,), 0), ((5.0, 9.0, 1.0, 2.0), 3)):
-        number = model.judge(read_draft, number, draft, n)
+            _reads(read_draft, n, _DRAFT, in_place=in_place)
 
 
 @marked.check("few copies, and no token is read without need")
 def _(read_draft):
-    for n in (8, 5, 0):
-        model = _Model(in_place=True)
-        model.judge(read_draft, 16.0, _DRAFT * 2, n)
-        if model.copies > 2:
-            said = f"for a draft of 8 tokens, your function copied the state {model.copies} times."
-            raise Wrong(
-                f"{said} One copy is enough, and two are allowed.", what="copies", got=model.copies >= 8
+    for n, needed in ((8, 8), (5, 13), (0, 8)):
+        copies, calls = _reads(read_draft, n, _DRAFT * 2, in_place=True)
+        if copies > 2:
+            said = (
+                f"for a draft of 8 tokens, your function copied the state {copies} times. One copy is enough."
             )
-        needed = 8 if n == 8 else 8 + n
-        if len(model.read) > needed:
-            said = f"if {n} of 8 tokens are accepted, {needed} calls of `step` are enough; yours are"
-            raise Wrong(f"{said} {len(model.read)}.", what="calls", got=len(model.read))
+            raise Wrong(said, what="copies", got=copies >= 8)
+        if calls > needed:
+            said = f"if {n} of 8 tokens are accepted, {needed} calls of `step` are enough; yours are {calls}."
+            raise Wrong(said, what="calls", got=calls)
 
 
 @marked.mistake("a copy for each token")

@@ -6,7 +6,6 @@ Axes: T positions, K features of a key, U features of a value.
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.exercises.expect import expect, expect_parts
 from glassformer.exercises.material import numbers, product_by_hand
 from glassformer.scratch.recurrence import recurrent_steps
 from glassformer.shapes import Float
@@ -66,17 +65,6 @@ for _title, _T, _K, _U in (
         _title, numbers(_T, _K), numbers(_T, _K, seed=1), numbers(_T, _U, seed=2), numbers(_K, _U, seed=3),
         want=_by_scores, what=f"T = {_T}, K = {_K} and U = {_U}",
     )  # fmt: skip
-
-
-@other_order.check("a text in pieces: each goes on from the state that the last one returned")
-def _(linear_attention):
-    q, k, v = numbers(9, 3, seed=4), numbers(9, 3, seed=5), numbers(9, 2, seed=6)
-    state = np.zeros((3, 2))
-    whole, _ = _by_scores(q, k, v, state)
-    for begin, end in ((0, 4), (4, 5), (5, 9)):
-        rows = slice(begin, end)
-        read, state = expect_parts(linear_attention(q[rows], k[rows], v[rows], state), other_order.parts)
-        expect(read, whole[rows], f"read of positions {begin} to {end - 1}", axes="T U")
 
 
 @other_order.mistake("softmax")

@@ -53,18 +53,13 @@ writes.case(
 _drawn = numbers(5, 3), numbers(5, 2, seed=1), abs(np.sin(numbers(5, seed=2))), numbers(3, 2, seed=3)
 writes.case("step by step gives the same", *_drawn, want=_step_by_step, what="u for five positions")
 writes.also(
-    *_drawn[:2],
-    _drawn[2][::-1].copy(),
-    _drawn[3],
-    want=_step_by_step,
+    *_drawn[:2], _drawn[2][::-1].copy(), _drawn[3], want=_step_by_step,
     what="u for the same with other strengths",
-)
+)  # fmt: skip
 writes.also(*_drawn[:3], -_drawn[3], want=_step_by_step, what="u for the same with another state")
 _more = numbers(4, 6), numbers(4, 3, seed=1), np.array([2.0, 0, 1, 1.5]), numbers(6, 3, seed=3)
 writes.case(
-    "strengths from 0 to 2, and fewer positions than features",
-    *_more,
-    want=_step_by_step,
+    "strengths from 0 to 2, and fewer positions than features", *_more, want=_step_by_step,
     what="u for four positions",
-)
+)  # fmt: skip
 writes.also(*(one[:1] for one in _more[:3]), _more[3], want=_step_by_step, what="u for one position")
