@@ -54,6 +54,23 @@ def test_our_code_runs_a_file_of_the_shelf_exactly_if_it_lacks_nothing(one):
     check(one["config"])
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"quant_method": "fp8", "weight_block_size": [128, 128]},
+        {"quant_method": "mxfp4"},
+        {
+            "quant_method": "compressed-tensors",
+            "format": "float-quantized",
+            "config_groups": {"group_0": {"weights": {"type": "float", "num_bits": 8}}},
+        },
+    ],
+)
+def test_nothing_is_lacking_of_weights_that_are_decoded(settings):
+    given = written("llama-2-7b", quantization_config=settings)
+    assert (report(given, 21)["lacking"], refusal(given)) == ([], "")
+
+
 def test_nothing_is_lacking_of_what_we_publish_and_write():
     for model in PUBLISHED.values():
         with suppress(ValueError):  # no family of files has all its parts
@@ -80,7 +97,18 @@ LACKS = (
             ("granite4", "time_step_limit", [0.1, float("inf")], "limits on the steps of Mamba-2"),
         )
     ),
-    (written("llama-2-7b", quantization={"bits": 4}), "weights stored in fewer bits"),
+    *(
+        (
+            written("llama-2-7b", **{key: settings}),
+            "weights stored in fewer bits by another method than FP8 and MXFP4",
+        )
+        for key, settings in (
+            ("quantization", {"bits": 4}),
+            ("quantization_config", {"bits": 4}),
+            ("quantization_config", {"quant_method": "gptq"}),
+            ("quantization_config", {"quant_method": "compressed-tensors", "format": "pack-quantized"}),
+        )
+    ),
     (written("gpt2", add_cross_attention=True), "attention to the output of a separate encoder"),
     (
         written("gpt2", scale_attn_by_inverse_layer_idx=True),
@@ -127,6 +155,10 @@ def test_what_tables_of_a_family_refuse_is_lacking(given, what):
         (written("llama-3-8b", rms_norm_eps=-1), "rms_norm_eps=-1.0 must be positive"),
         (written("llama-3-8b", rope_theta=2.5), "rope_theta=2.5 contradicts"),
         (written("llama-3-8b", num_experts=8), "num_experts=8 is not supported"),
+        (
+            written("llama-3-8b", quantization_config={"quant_method": "fp8", "fmt": "e5m2"}),
+            "quantization_config.fmt='e5m2' is not supported",
+        ),
         (
             written("qwen2.5-7b", layer_types=["sliding_attention"] * 28),
             "contradicts use_sliding_window=False",

@@ -426,9 +426,9 @@ def test_a_whole_model_is_refused_by_name(family):
 
 
 def in_short(one):
-    """Returns the part of a file of the shelf that describes the decoder, without how weights are packed or read."""
+    """Returns the part of a file of the shelf that describes the decoder, without how it is read."""
     given = one.get("text_config", one)
-    left_out = ("quantization_config", "architectures", "auto_map")
+    left_out = ("architectures", "auto_map")
     return {key: value for key, value in given.items() if key not in left_out}
 
 

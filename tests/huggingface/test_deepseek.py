@@ -105,7 +105,7 @@ REFUSED = [
     (V3, {"num_key_value_heads": 2}, "num_attention_heads=4 contradicts num_key_value_heads=2"),
     (V3, {"attention_bias": True}, "attention_bias=True is not supported"),
     (V3, {"q_lora_rank": "absent"}, "q_lora_rank is missing"),
-    (V3, {"quantization_config": {"quant_method": "fp8"}}, "quantization_config=.* floating-point"),
+    (V3, {"quantization_config": {"quant_method": "gptq"}}, "quant_method='gptq' is not supported"),
     (V32, {"index_topk": 0}, "index_topk=0 must be at least 1"),
     (V32, {"index_head_dim": 6}, "index_head_dim=6 contradicts qk_rope_head_dim=8"),
     (V32, {"indexer_rope_interleave": True}, "indexer_rope_interleave=True is not supported"),

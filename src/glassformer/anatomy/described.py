@@ -17,6 +17,7 @@ from glassformer.anatomy.formulas import evaluate, parse
 from glassformer.anatomy.reading import WRAPPED, Anatomy, Scope, read
 from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.keys import WITHOUT_EFFECT
+from glassformer.huggingface.methods import METHODS
 
 __all__ = ["describe", "fold", "keys_of", "lacking", "report", "words"]
 __dir__ = __all__.copy
@@ -58,10 +59,11 @@ def words() -> dict[str, Any]:
 
 
 def _with_lists(formula: str) -> str:
-    """Writes out the lists that a formula of lacking.toml names, of families that our code reads and their classes."""
+    """Writes out the lists that a formula of lacking.toml names: what our code reads, such as families."""
     classes = sorted({name for form in FORMATS.values() for name in form.architectures})
     parts = sorted(name for name, form in FORMATS.items() if form.rope and form.rope.share is not None)
-    for name, known in {"FAMILIES": list(FORMATS), "CLASSES": classes, "TURN_PARTS": parts}.items():
+    named = {"FAMILIES": list(FORMATS), "CLASSES": classes, "TURN_PARTS": parts, "METHODS": list(METHODS)}
+    for name, known in named.items():
         formula = formula.replace(name, str(known))
     return formula
 

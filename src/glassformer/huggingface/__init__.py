@@ -2,8 +2,8 @@
 
 `folders` loads and saves folders. `families` has tables for each family. By these, `configs` and `tables` translate
 configurations key by key, and `weights` and `states` translate weights name by name. `files` reads one tensor at a
-time. A model is a `Transformer` of either room, "scratch" or "nn"; the first does not need torch. The axes: V
-vocabulary, D d_model.
+time, and `quantized` decodes those in FP8 and MXFP4, which `methods` finds announced. A model is a `Transformer` of
+either room, "scratch" or "nn"; the first does not need torch. The axes: V vocabulary, D d_model.
 """
 
 from glassformer.huggingface.attention import attention_from_hf

@@ -11,6 +11,8 @@ from glassformer.config import ModelConfig
 from glassformer.huggingface.configs import described, layout_of, of_text
 from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.folders import DTYPES
+from glassformer.huggingface.methods import block_size
+from glassformer.huggingface.quantized import Decoded
 from glassformer.huggingface.weights import full_name, known_name, place_of, translated
 
 BORROWED = ("W_k.weight", "W_v.weight", "norm_k.weight")
@@ -47,6 +49,7 @@ def attention_from_hf(
         raise ValueError(f"index={index!r} must be one of the layers, 0 to {config.n_layers - 1}")
     if faults := [fault for lack in FORMATS[kind].lacks if (fault := lack.fault_of(given, index))]:
         raise ValueError("; ".join(faults))
+    state = Decoded(state, block_size(given))
     layer, weights, to_room = _empty_attention(config, index, room, dtype)
     begin = f"decoder.blocks.{index}.attention."
     wanted = {begin + name: tuple(weight.shape) for name, weight in weights.items()}
@@ -63,7 +66,7 @@ def attention_from_hf(
         name = known_name(layout, full_name(layout, key), own)
         if name in own or (name.startswith(inside) and not name.startswith(unused)):
             part[key] = state[key]
-    shapes = {name: tuple(values.shape) for name, values in part.items()}
+    shapes = {name: state.shapes[name] for name in part}
     for name, values in translated(wanted, part, shapes, layout):
         weights[name.removeprefix(begin)][...] = to_room(values)
     return layer

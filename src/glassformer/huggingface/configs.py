@@ -9,11 +9,10 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import OF_A_LAYER, ModelConfig
-from glassformer.huggingface import tables
+from glassformer.huggingface import methods, tables
 from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.families.format import Format, Layout, Place
 from glassformer.huggingface.families.rope import RAMP, SCALINGS
-from glassformer.huggingface.files import Weights
 from glassformer.huggingface.keys import (
     ALL,
     RULES,
@@ -28,10 +27,17 @@ from glassformer.huggingface.keys import (
     type_is_missing,
     without,
 )
+from glassformer.huggingface.quantized import Decoded
 from glassformer.huggingface.weights import check_sizes, has_own_head
 from glassformer.layers import Layer
 
-COMMON = ("model_type", "architectures", *(name for name, *_ in RULES), *WITHOUT_EFFECT)
+COMMON = (
+    "model_type",
+    "architectures",
+    "quantization_config",
+    *(name for name, *_ in RULES),
+    *WITHOUT_EFFECT,
+)
 """The keys that are accounted for in the files of every family."""
 
 
@@ -67,7 +73,7 @@ def unknown_keys(given: Mapping[str, Any]) -> list[str]:
     form = FORMATS[kind]
     known = {*COMMON, *form.keys}
     inside = () if form.rope is None else form.rope.unknown(given)
-    return [*(key for key in given if key not in known), *inside]
+    return [*(key for key in given if key not in known), *inside, *methods.unknown(given)]
 
 
 OF_A_WRAPPER = each_of(
@@ -109,6 +115,7 @@ def described(
     if kind not in tuple(FORMATS):
         raise ValueError(type_is_missing(given, tuple(FORMATS)))
     form = FORMATS[kind]
+    methods.block_size(given)
     given = _one_name_each(given, form)
     check_rules(given, (*_rules(form), *form.must_be, *_scales(given, form)))
     if whole and (faults := [fault for lack in form.lacks if (fault := lack.fault(given))]):
@@ -122,7 +129,7 @@ def described(
             settings |= form.read(form, given, () if state is None else state)
         if not unknown:  # otherwise, they are a better reason than what follows from their absence
             config = ModelConfig(**settings)
-            if isinstance(state, Weights):  # their shapes are known before any is read
+            if isinstance(state, Decoded):  # their shapes are known before any is read
                 check_sizes(config, state.shapes, layout_of(config, kind))
     except (ValueError, TypeError) as error:  # in a file, it is the value that is wrong
         raise ValueError(_in_their_words(str(error), form, settings)) from None

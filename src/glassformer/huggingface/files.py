@@ -33,6 +33,9 @@ READ = CONFIG, GENERATION, WEIGHTS, INDEX, TOKENIZER = (
 # The number types in a file, as NumPy reads them. NumPy has no bfloat16: see below.
 NUMBERS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
+CODES = ("F8_E4M3", "F8_E8M0", "I8", "U8")
+"""Types whose bytes are numbers only together with others: see `quantized`."""
+
 
 class Weights(Mapping):
     """The tensors of a folder's safetensors files by name, each read from the file on demand.
@@ -46,6 +49,7 @@ class Weights(Mapping):
     def __init__(self, folder: Path) -> None:
         self._places: dict[str, tuple[Path, str, int]] = {}  # file, number type, offset
         self.shapes: dict[str, Shape] = {}
+        self.types: dict[str, str] = {}
         self._usable: set[str] = set()  # files that were searched
         for path in _weight_files(folder):
             try:
@@ -72,7 +76,7 @@ class Weights(Mapping):
                     )
                 begins = 8 + header_length + tensor["data_offsets"][0]
                 self._places[name] = path, tensor["dtype"], begins
-                self.shapes[name] = tuple(tensor["shape"])
+                self.shapes[name], self.types[name] = tuple(tensor["shape"]), tensor["dtype"]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -84,23 +88,28 @@ class Weights(Mapping):
         return name in self._places
 
     def __getitem__(self, name: str) -> np.ndarray:
-        path, dtype, begins = self._places[name]
+        path, dtype, _ = self._places[name]
         if dtype not in NUMBERS:
             raise ValueError(
                 f"{path}: {checks.shown(name)} has numbers of type {dtype}; the known types are {', '.join(NUMBERS)}"
             )
         if 0 in self.shapes[name]:  # it has no bytes in the file
             return np.zeros(self.shapes[name], np.float32)
-        # Maps the file as an array, so that unused parts are never read. "c": changes are never written to
-        # it.
-        raw = np.memmap(path, NUMBERS[dtype], mode="c", offset=begins, shape=self.shapes[name])
-        values = np.asarray(raw)
+        values = self.stored(name)
         if dtype == "BF16":  # the upper half of a float32
             values = (values.astype(np.uint32) << 16).view(np.float32)
         if name not in self._usable:
             check_weights(f"{path}: {checks.shown(name)}", values)
             self._usable.add(name)
         return values
+
+    def stored(self, name: str) -> np.ndarray:
+        """Returns a tensor as the file has it: one of `CODES` as bytes, and bfloat16 as whole numbers of 16 bits."""
+        path, dtype, begins = self._places[name]
+        # Maps the file as an array, so that unused parts are never read. "c": changes are never written to
+        # it.
+        form = NUMBERS.get(dtype, "u1")
+        return np.asarray(np.memmap(path, form, mode="c", offset=begins, shape=self.shapes[name]))
 
 
 def _weight_files(folder: Path) -> list[Path]:

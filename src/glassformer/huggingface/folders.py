@@ -26,6 +26,8 @@ from glassformer.huggingface.keys import (
     type_is_missing,
     without,
 )
+from glassformer.huggingface.methods import block_size
+from glassformer.huggingface.quantized import Decoded
 from glassformer.huggingface.states import state_to_hf
 from glassformer.huggingface.weights import translated
 from glassformer.protocols import AnyTransformer
@@ -78,7 +80,8 @@ def load(
     Every key of config.json is read or known to have no effect, or the file is refused; the keys in `ignore` count
     as if the file did not have them, and "all" stands for those that are not known here.
 
-    Weights are read one at a time, straight into the model, so they are in memory only once. Pickles such as
+    Weights are read one at a time, straight into the model, so they are in memory only once. Those in FP8 or MXFP4 are
+    decoded; files that are quantized in another way are refused. Pickles such as
     pytorch_model.bin are never opened: unpickling runs whatever program the file contains.
 
     Derived in chapter 13.
@@ -98,9 +101,13 @@ def load(
         given = without(_text_part(folder / CONFIG), ignore)
     if given is not None and given.get("model_type") is None:
         raise ValueError(f"{folder / CONFIG}: {type_is_missing(given, tuple(FORMATS))}")
-    weights = Weights(folder)
+    stored = Weights(folder)
     if given is None:
         raise FileNotFoundError(f"{folder / CONFIG} is missing{instead(folder)}")
+    with _said_of(folder / CONFIG):
+        block = block_size(given)
+    with _said_of(folder):
+        weights = Decoded(stored, block)
     with _said_of(folder / CONFIG):
         config = described(given, weights, ignore)
         if dtype == "float16" and config.positions == "t5":

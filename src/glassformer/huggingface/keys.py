@@ -107,8 +107,7 @@ _NO_CAP = "a model of this family has no cap on scores or logits"
 _POSITIONS = "no layer of this family is without positions"
 _SIDE_BY_SIDE = "attention and the feed-forward network follow each other here"
 RULES: tuple[Rule, ...] = (
-    ("quantization_config", (None,), "the weights must be floating-point numbers"),
-    ("quantization", (None,), "the weights must be floating-point numbers"),
+    ("quantization", (None,), "these are integers of a few bits, as MLX stores them"),
     ("num_experts", (0, None), _NO_EXPERTS),
     ("num_local_experts", (0, None), _NO_EXPERTS),
     ("n_routed_experts", (0, None), _NO_EXPERTS),

@@ -8,6 +8,7 @@ from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.huggingface.configs import layout_of
 from glassformer.huggingface.families.format import Layout, Place, Shape
+from glassformer.huggingface.quantized import Decoded
 from glassformer.huggingface.weights import check_sizes, concatenated, place_of, translated
 
 
@@ -16,8 +17,9 @@ def state_from_hf(
 ) -> dict[str, Any]:
     """Turns weights under Hugging Face's names, arrays or tensors, into our state dict: views, where both store alike.
 
-    A prefix such as "transformer." is optional. Tied weights can occur twice if they are equal. `model_type` is that
-    of the file; without it, names are those of the family that `config_to_hf` finds.
+    A prefix such as "transformer." is optional. Weights in MXFP4, or in FP8 with blocks of 128 × 128, are decoded. Tied
+    weights can occur twice if they are equal. `model_type` is that of the file; without it, names are those of the
+    family that `config_to_hf` finds.
 
     Raises:
         ValueError: weights are missing, unknown, of the wrong shape, or tied but different. The message names
@@ -25,10 +27,10 @@ def state_from_hf(
         TypeError: `config` is not a ModelConfig.
     """
     checks.instance("config", config, ModelConfig)
-    shapes = {name: tuple(values.shape) for name, values in state.items()}
+    decoded = Decoded(state)
     layout = layout_of(config, model_type)
-    check_sizes(config, shapes, layout)
-    return dict(translated(_our_shapes(config), state, shapes, layout))
+    check_sizes(config, decoded.shapes, layout)
+    return dict(translated(_our_shapes(config), decoded, decoded.shapes, layout))
 
 
 def state_to_hf(
