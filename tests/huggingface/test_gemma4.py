@@ -13,16 +13,20 @@ from .test_attention import GEMMA_ROPE
 from .test_parity import CASTS_UNDONE, DOUBLE
 
 WINDOWED, FULL = "sliding_attention", "full_attention"
-USUAL = LLAMA | IDS | {
-    "num_hidden_layers": 6,
-    "layer_types": [WINDOWED, WINDOWED, FULL] * 2,
-    "head_dim": 8,
-    "global_head_dim": 16,
-    "sliding_window": 5,
-    "rope_parameters": GEMMA_ROPE,
-    "vocab_size_per_layer_input": 41,
-    "rms_norm_eps": 0.1,
-}
+USUAL = (
+    LLAMA
+    | IDS
+    | {
+        "num_hidden_layers": 6,
+        "layer_types": [WINDOWED, WINDOWED, FULL] * 2,
+        "head_dim": 8,
+        "global_head_dim": 16,
+        "sliding_window": 5,
+        "rope_parameters": GEMMA_ROPE,
+        "vocab_size_per_layer_input": 41,
+        "rms_norm_eps": 0.1,
+    }
+)
 SETTINGS = {
     "vectors of each layer": {
         "hidden_size_per_layer_input": 4,
@@ -74,12 +78,14 @@ def test_whole_models(kind, room, tmp_path):
     assert 0.3 < expected.std() < 20
     np.testing.assert_allclose(np.concatenate(steps, axis=1), logits, rtol=0, atol=DOUBLE)
     difference = largest_difference(logits, expected)
-    record(f"Gemma 4, {kind}: logits", CASTS_UNDONE, "float64", room, difference, DOUBLE, section="Whole models")
+    record(
+        f"Gemma 4, {kind}: logits", CASTS_UNDONE, "float64", room, difference, DOUBLE, section="Whole models"
+    )
 
 
 def test_what_is_not_built_is_refused():
     given = transformers.Gemma4TextConfig(**USUAL | SETTINGS["vectors of each layer"]).to_dict()
-    with pytest.raises(ValueError, match="vocab_size_per_layer_input=42 .*vocab_size=41"):
+    with pytest.raises(ValueError, match=r"vocab_size_per_layer_input=42 .*vocab_size=41"):
         config_from_hf(given | {"vocab_size_per_layer_input": 42})
     with pytest.raises(ValueError, match="enable_moe_block=True is not supported: experts are not built"):
         config_from_hf(given | {"enable_moe_block": True})

@@ -69,7 +69,8 @@ class Around(scratch.Layer):
 
     def backward(self, grad, saved):
         grad, to_y, *to_weights = self.connection.write_backward(grad, saved)
-        return grad + self.connection.backward(self.sublayer.backward(to_y, saved), *to_weights, saved)
+        to_read = self.sublayer.backward(to_y, saved)
+        return grad + self.connection.backward((to_read, *to_weights), saved)
 
 
 @pytest.mark.parametrize("shape", [(M, D), (2, 3, M, D)], ids=str)

@@ -138,10 +138,10 @@ class LongerBlock(Block):
         self,
         x: Float[Tensor, "*B T D"],
         *,
-        layer_vectors: Float[Tensor, "*B T n_layers Z"] | None = None,
+        layer_vectors: Any = None,
         **inputs: Any,
     ) -> Float[Tensor, "*B T D"]:
-        """Maps x (..., T, D) to (..., T, D); `layer_vectors` are those of all layers, and `inputs` as in `Block`."""
+        """Maps x (..., T, D) to (..., T, D); `layer_vectors` (..., T, n_layers, Z) are those of all layers."""
         x = super().forward(x, **inputs)
         if self.layer_embedding is not None:
             vectors = layer_vectors[..., self.index, :]

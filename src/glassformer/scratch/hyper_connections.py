@@ -196,23 +196,20 @@ class HyperConnection(Layer):
         return weighted(pre, x), post, mix
 
     def backward(
-        self,
-        grad: Float[np.ndarray, "*B D"],
-        grad_post: Float[np.ndarray, "*B M"],
-        grad_mix: Float[np.ndarray, "*B M M"],
-        saved: Saved,
+        self, grad: tuple[np.ndarray, ...], saved: Saved
     ) -> Float[np.ndarray, "*B M D"]:
         """Maps the gradients of what the sublayer reads, of post and of mix to that of x."""
+        grad_read, grad_post, grad_mix = grad
         x, opened, post, z = saved.pop()
-        grad_pre, grad_x = weighted_backward(grad, opened + self.eps, x)
+        grad_pre, grad_x = weighted_backward(grad_read, opened + self.eps, x)
         grad_z = sinkhorn_backward(grad_mix, z, self.steps, self.eps)
         grad_numbers = [
             grad_pre * opened * (1 - opened),
             grad_post * post * (1 - post / 2),
             grad_z.reshape(*post.shape[:-1], -1),
         ]
-        grad = np.concatenate(grad_numbers, axis=-1)
-        return grad_x + self.numbers.backward(grad, saved)
+        grad_all = np.concatenate(grad_numbers, axis=-1)
+        return grad_x + self.numbers.backward(grad_all, saved)
 
     def write(
         self,
@@ -384,12 +381,12 @@ class StreamsBlock(Block):
             grad, to_y, *to_weights = connection.write_backward(grad, saved)
             to_x = self.feedforward.backward(to_y, saved)
             to_read = self.norm_feedforward.backward(to_x, saved)
-            grad = grad + connection.backward(to_read, *to_weights, saved)
+            grad = grad + connection.backward((to_read, *to_weights), saved)
         connection = self.streams_attention
         grad, to_y, *to_weights = connection.write_backward(grad, saved)
         to_x, _, grad_score_bias = self.attention.backward(to_y, saved)
         to_read = self.norm_attention.backward(to_x, saved)
-        grad = grad + connection.backward(to_read, *to_weights, saved)
+        grad = grad + connection.backward((to_read, *to_weights), saved)
         return grad, None, grad_score_bias
 
 

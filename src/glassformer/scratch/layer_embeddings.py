@@ -183,11 +183,11 @@ class LongerBlock(Block):
         self,
         x: Float[np.ndarray, "*B T D"],
         *,
-        layer_vectors: Float[np.ndarray, "*B T n_layers Z"] | None = None,
+        layer_vectors: Any = None,
         saved: Saved | None = None,
         **inputs: Any,
     ) -> Float[np.ndarray, "*B T D"]:
-        """Maps x (..., T, D) to (..., T, D); `layer_vectors` are those of all layers, and `inputs` as in `Block`."""
+        """Maps x (..., T, D) to (..., T, D); `layer_vectors` (..., T, n_layers, Z) are those of all layers."""
         x = super().forward(x, saved=saved, **inputs)
         if self.layer_embedding is not None:
             vectors = layer_vectors[..., self.index, :]
@@ -198,9 +198,7 @@ class LongerBlock(Block):
         see(stream=x)
         return x
 
-    def backward(
-        self, grad: Float[np.ndarray, "*B T D"], saved: Saved
-    ) -> tuple[np.ndarray | None, ...]:
+    def backward(self, grad: Float[np.ndarray, "*B T D"], saved: Saved) -> Any:
         """As `Block.backward`, and the gradient of this layer's vectors as the last, if it has any."""
         to_vectors = []
         if self.scale is not None:
