@@ -337,6 +337,8 @@ WRONG_KINDS = [
     ({"kinds": {"near": {"sliding_window": 2.0}}}, "kinds['near']: sliding_window=2.0 must"),
     (two_kinds(3), "order must be a string such as 'near*5 far', not int"),
     ({"logit_cap": "x"}, "logit_cap='x' must"),
+    ({"streams": 4}, "streams=4 must be a Streams"),
+    ({"layer_embeddings": 4}, "layer_embeddings=4 must be a LayerEmbeddings"),
     *[({name: 2.0}, f"{name}=2.0 must") for name in (*WHOLE, "n_segments", "sliding_window")],
     *[({name: None}, f"{name}=None must") for name in WHOLE[:5]],
     *[({name: "1"}, f"{name}='1' must") for name in (*POSITIVE, "dropout")],

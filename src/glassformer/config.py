@@ -14,16 +14,19 @@ from glassformer import _checks as checks
 from glassformer.layers import (
     GATED,
     NORM_PLACEMENTS,
+    OF_A_MODEL,
     OF_ATTENTION,
     PLACES,
     ROPE_LAYOUTS,
     Attention,
     FeedForward,
     Layer,
+    LayerEmbeddings,
     Norm,
     Order,
     Residual,
     Rotation,
+    Streams,
     part_from_json,
     part_to_json,
 )
@@ -62,7 +65,10 @@ OF_ONE_FAMILY = (
 )
 """Fields that only one family may have, and why."""
 
-LATER = ("rope_share", "rope_proportional", "rope_truncate", "logit_cap", "kinds", "order")
+LATER = (
+    *("rope_share", "rope_proportional", "rope_truncate", "logit_cap", "kinds", "order"),
+    *OF_A_MODEL,
+)
 """Fields that files of earlier versions do not have; a file has them only if they are set."""
 
 OF_A_LAYER = (
@@ -164,6 +170,9 @@ class ModelConfig:
         kinds: What each kind of layer has instead of the fields above, by the kind's name. None: all layers are alike.
             For example, `kinds={"near": {"sliding_window": 512}, "far": {"rope_base": 1e6}}, order="near*5 far"`.
         order: The kinds in the order of the layers, repeated until there are enough. None: all are of the only kind.
+        streams: `layers.Streams`, if there are several residual streams. None: there is one.
+        layer_embeddings: `layers.LayerEmbeddings`, if each layer has vectors of its own for the tokens. None: they
+            have not.
 
     Raises:
         ValueError: a size, number or choice is outside its range, or two of them contradict each other. The
@@ -234,6 +243,10 @@ class ModelConfig:
     kinds: Mapping[str, Mapping[str, Any]] | None = field(default=None, hash=False)
     order: str | None = None
 
+    # Parts of the whole model
+    streams: Streams | None = None
+    layer_embeddings: LayerEmbeddings | None = None
+
     def __post_init__(self) -> None:
         # Remember which fields were left at None, so that `replace` can derive them again.
         self._derived: frozenset[str]
@@ -244,6 +257,7 @@ class ModelConfig:
         self._check_positions()
         self._check_and_derive_scaling()
         self._check_what_families_have()
+        self._check_parts()
         self._check_and_make_layers()
 
     # Checking
@@ -327,6 +341,18 @@ class ModelConfig:
                 if getattr(self, name) != self.__dataclass_fields__[name].default:
                     raise ValueError(f'{name}={getattr(self, name)} needs a head, but head="none"')
 
+    def _check_parts(self) -> None:
+        """Checks the parts of the whole model."""
+        for name, can in OF_A_MODEL.items():
+            if (part := getattr(self, name)) is None:
+                continue
+            if not isinstance(part, can):
+                raise TypeError(f"{name}={part!r} must be a {' or '.join(one.__name__ for one in can)}")
+            if self.family == "encoder-decoder":
+                raise ValueError(f"a model of two stacks cannot have {name}")
+        if self.streams is not None and self.layer_embeddings is not None:
+            raise ValueError("streams beside layer_embeddings are not built: no published model has both")
+
     def _check_and_make_layers(self) -> None:
         """Makes the description of each kind of layer, and the order of the kinds."""
         self._layers: dict[str, Layer]
@@ -337,6 +363,7 @@ class ModelConfig:
             if self.order is not None:
                 raise ValueError(f"order={self.order!r} needs kinds, which it names")
             self._set("_layers", {"all": self._only_layer()})
+            self._check_streams(self._layers["all"])
             self._set("_order", Order("all", ["all"]))
             return
         if not isinstance(self.kinds, Mapping) or not self.kinds:
@@ -417,11 +444,21 @@ class ModelConfig:
         own = {key: own[key] for key in OF_A_LAYER if key in own}
         try:
             layer = flat._only_layer().with_parts(parts)
+            flat._check_streams(layer)
             if layer.attention.has_state and self.family != "decoder":
                 raise ValueError(f"a state only looks back, which family={self.family!r} does not")
             return layer, own | parts
         except ValueError as error:
             raise ValueError(f"kinds[{name!r}]: {error}") from None
+
+    def _check_streams(self, layer: Layer) -> None:
+        """Checks that a layer can stand among several streams."""
+        if self.streams is None:
+            return
+        if layer.residual.placement == "post":
+            raise ValueError("streams are not normed after a sum: norm_placement must not be 'post'")
+        if layer.stream_scale is not None:
+            raise ValueError("stream_scale beside streams is not built: no published model has both")
 
     def _only_layer(self) -> Layer:
         """Describes a layer as the flat fields do."""
@@ -504,6 +541,9 @@ class ModelConfig:
         Shared weights count once, so a tied head adds nothing. Derived in chapters 07, 08 and 13.
         """
         sizes = {letter: getattr(self, name) for letter, name in LETTERS.items()}
+        streams, vectors = self.streams, self.layer_embeddings
+        for of_model in (streams, vectors):
+            sizes |= {} if of_model is None else of_model.sizes
 
         def part(name: str, times: int, formula: Counter[str], note: str = "") -> Part:
             return Part(name, times, formula, evaluate(formula, sizes), note)
@@ -534,6 +574,15 @@ class ModelConfig:
         n_norms = sum(layer.n_sublayers * layer.residual.n_norms * n for layer, n in layers.values())
         n_norms += sum(layer.residual.n_norms * n for layer, n in crossing.values())
         parts.append(part("norms", n_norms, norm))
+        if streams is not None:
+            n_sublayers = sum(layer.n_sublayers * n for layer, n in layers.values())
+            parts.append(part("hyper-connections", n_sublayers, streams.connection()))
+            parts.append(part("sum of the streams", 1, streams.parameters()))
+        if vectors is not None:
+            parts.append(part("layer embeddings", 1, vectors.parameters(self.n_layers)))
+            parts.append(part("their sublayers", self.n_layers, vectors.sublayer() + norm))
+        if n_scales := sum(n for layer, n in layers.values() if layer.stream_scale is not None):
+            parts.append(part("stream scales", n_scales, Counter({"": 1})))
         if self.norm_placement == "pre":
             parts.append(part("final norm", n_stacks, norm))
         if self.pooler:
@@ -546,6 +595,12 @@ class ModelConfig:
             attention, feedforward = layer.attention.parameters(D), layer.feedforward.parameters(D)
             norms = Counter({letters: n * layer.residual.n_norms for letters, n in norm.items()})
             within = norms if layer.n_sublayers == 1 else norms + norms
+            if streams is not None:
+                within += Counter({key: n * layer.n_sublayers for key, n in streams.connection().items()})
+            if vectors is not None:
+                within += vectors.sublayer() + norm
+            if layer.stream_scale is not None:
+                within += Counter({"": 1})
             which = "" if self.kinds is None else f"{kind} "
             found = {f"{which}{'encoder' if two_stacks else self.family}": attention + feedforward + within}
             if two_stacks:
@@ -590,6 +645,7 @@ class ModelConfig:
             if f.name not in LATER
             or (getattr(self, f.name) != f.default and f.name not in ("kinds", "order"))
         }
+        found |= {name: part_to_json(found[name]) for name in OF_A_MODEL if name in found}
         if self.kinds is not None:
             found["kinds"] = {
                 name: {key: part_to_json(value) for key, value in kind.items()}
@@ -614,6 +670,7 @@ class ModelConfig:
         given = json_object(text, "text")
         required = [f.name for f in fields(cls) if f.default is MISSING]
         checks.fields("ModelConfig", given, [f.name for f in fields(cls)], required)
+        given |= {name: part_from_json(given[name]) for name in OF_A_MODEL if name in given}
         return cls(**given)
 
 

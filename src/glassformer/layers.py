@@ -25,6 +25,7 @@ __all__ = [
     "KeyValueSharing",
     "LatentAttention",
     "Layer",
+    "LayerEmbeddings",
     "LinearAttention",
     "Mamba2",
     "Norm",
@@ -35,6 +36,8 @@ __all__ = [
     "Rotation",
     "Sinks",
     "SoftCap",
+    "StreamScale",
+    "Streams",
     "part_from_json",
     "part_to_json",
 ]
@@ -51,6 +54,7 @@ DECAYS = ("none", "head", "channel")
 STATE_GATES = ("silu", "sigmoid")
 EXPERT_SCORES = ("softmax", "sigmoid", "sqrt_softplus", "chosen")
 WEIGHS = ("output", "input")
+OF_VECTORS = ("gelu_tanh", "gelu", "relu", "relu2")  # activations beside layer embeddings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -698,6 +702,79 @@ class PositionScale:
         checks.whole("original_context", self.original_context)
 
 
+@dataclass(frozen=True)
+class StreamScale:
+    """A learned number that multiplies the stream at the end of a layer, as in Gemma 4."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Streams:
+    """M residual streams in place of one, for a whole model. Derived in chapter 18.
+
+    `scratch.HyperConnection` says what `steps` and `eps` are.
+    """
+
+    n_streams: int
+    steps: int = 20
+    eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        checks.whole("n_streams", self.n_streams)
+        checks.whole("steps", self.steps)
+        checks.not_negative("eps", self.eps)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Returns the sizes of its formulas by their letters."""
+        return {"M": self.n_streams}
+
+    def connection(self) -> Counter[str]:
+        """The matrix (M·D, 2M + M²) around a sublayer, its biases and three factors."""
+        return Counter({"MMD": 2, "MMMD": 1, "M": 2, "MM": 1, "": 3})
+
+    def parameters(self) -> Counter[str]:
+        """The matrix (M·D, M) of the sum at the end, its biases and a factor."""
+        return Counter({"MMD": 1, "M": 1, "": 1})
+
+    def around(self, d_model: int, n_sublayers: int, n_read: int) -> int:
+        """What is around as many sublayers: the matrix, and sums over all streams, one to read and M that mix them."""
+        M = self.n_streams
+        return n_sublayers * n_read * M * d_model * (2 * M + M * M + 1 + M)
+
+    def multiply_adds(self, d_model: int, n_read: int) -> int:
+        """The matrix of the sum at the end, and that sum."""
+        return n_read * self.n_streams * d_model * (self.n_streams + 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerEmbeddings:
+    """A vector of Z = `d_layer` numbers for each token and each layer, for a whole model. Derived in chapter 18."""
+
+    d_layer: int
+    activation: str = "gelu_tanh"
+
+    def __post_init__(self) -> None:
+        checks.whole("d_layer", self.d_layer)
+        checks.one_of("activation", self.activation, OF_VECTORS)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Returns the sizes of its formulas by their letters."""
+        return {"Z": self.d_layer}
+
+    def sublayer(self) -> Counter[str]:
+        """W_gate and W_down of each layer, (D, Z) and (Z, D); a norm comes after them."""
+        return Counter(DZ=2)
+
+    def parameters(self, n_layers: int) -> Counter[str]:
+        """The table (V, Z) and the matrix (D, Z) of each layer, and one gain."""
+        return Counter(VZ=n_layers, DZ=n_layers, Z=1)
+
+    def multiply_adds(self, d_model: int, n_layers: int, n_read: int) -> int:
+        """The three matrices of each layer; a table is only read."""
+        return n_read * n_layers * 3 * d_model * self.d_layer
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layer:
     """One layer of a model. `scores` changes the scores before the softmax; None leaves them as they are."""
@@ -707,6 +784,7 @@ class Layer:
     norm: Norm
     residual: Residual
     scores: Any = None
+    stream_scale: StreamScale | None = None
 
     def __post_init__(self) -> None:
         if self.scores is not None and self.attention.sinks is not None:
@@ -748,10 +826,19 @@ OF_ATTENTION: dict[str, tuple[type, ...]] = {
 OF_FEEDFORWARD: dict[str, tuple[type, ...]] = {"experts": (Experts,)}
 """The same for those of `FeedForward`."""
 
-PLACES = {"residual": (Residual,), "scores": (SoftCap, PositionScale)} | OF_ATTENTION | OF_FEEDFORWARD
+PLACES = {
+    "residual": (Residual,),
+    "scores": (SoftCap, PositionScale),
+    "stream_scale": (StreamScale,),
+    **OF_ATTENTION,
+    **OF_FEEDFORWARD,
+}
 """The same for those of `Layer`, with those of its attention and feed-forward network."""
 
-PARTS = {part.__name__: part for parts in PLACES.values() for part in parts}
+OF_A_MODEL: dict[str, tuple[type, ...]] = {"streams": (Streams,), "layer_embeddings": (LayerEmbeddings,)}
+"""The same for a whole model: its layers cannot differ in them."""
+
+PARTS = {part.__name__: part for parts in (PLACES | OF_A_MODEL).values() for part in parts}
 """These parts by the names that files have for them."""
 
 

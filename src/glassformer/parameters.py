@@ -35,6 +35,8 @@ OF_FORMS = {
     "X": "n_experts",
     "A": "top_k",
     "Y": "d_shared",
+    "M": "n_streams",
+    "Z": "d_layer",
 }
 """Letters of parts that came after 2023; kinds of layers can have different sizes of them."""
 
@@ -51,8 +53,15 @@ def evaluate(formula: Mapping[str, int], sizes: Mapping[str, int]) -> int:
 def spell(formula: Mapping[str, int]) -> str:
     """Writes a formula as text: Counter(DD=4, D=4) is "4D² + 4D". Longer products come first."""
     by_length = sorted(formula.items(), key=lambda term: -len(term[0]))
-    products = (("·".join(product).replace("D·D", "D²"), n) for product, n in by_length)
-    return " + ".join(f"{n if n > 1 else ''}{product}" for product, n in products) or "0"
+    products = ((_powers("·".join(product)), n) for product, n in by_length)
+    return " + ".join(f"{n if n > 1 or not product else ''}{product}" for product, n in products) or "0"
+
+
+def _powers(product: str) -> str:
+    for letter in "DM":
+        for power, sign in ((3, "³"), (2, "²")):
+            product = product.replace("·".join(letter * power), letter + sign)
+    return product
 
 
 @dataclass(frozen=True)

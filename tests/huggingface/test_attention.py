@@ -218,7 +218,7 @@ CASES = {
             "factor": {"rope_parameters": GEMMA_ROPE | {FULL: GEMMA_ROPE[FULL] | {"factor": 1.0}}},
             "base": {"rope_parameters": GEMMA_ROPE | {WINDOWED: {"rope_type": "default", "rope_theta": 1e4}}},
         },
-        "^num_hidden_layers=8 .* a learned factor at the end.*; hidden_size_per_layer_input=4 ",
+        None,
         layers=tuple(range(8)),
     ),
     "deepseek_v4": Attention(
@@ -311,6 +311,9 @@ def ask_theirs(model, x, side="none", steps=(0, T)):
 
     def leave(layer, inputs, named, output):
         output = output if torch.is_tensor(output) else output[0]
+        around = model.layers[layer.layer_idx]
+        if hasattr(around, "pre_feedforward_layernorm"):  # then there is one after attention, too, which ours contains
+            output = around.post_attention_layernorm(output)
         found.setdefault(layer.layer_idx, []).append(output.numpy())
 
     layers = [mixer(layer) for layer in model.layers]

@@ -10,8 +10,11 @@ from glassformer.layers import (
     Indexer,
     KeyValueSharing,
     LatentAttention,
+    LayerEmbeddings,
     OutputGate,
     Sinks,
+    Streams,
+    StreamScale,
 )
 
 GPT2 = ModelConfig(vocab_size=11, context_length=12, d_model=8, n_layers=2, n_heads=2)
@@ -89,7 +92,18 @@ COMPRESSED = MODERN.replace(
         }
     },
 )
-DECODERS = SUMS | {"post-norm": POST, "BERT's head": BENT, "gated": GATED, "compressed": COMPRESSED}
+STREAMS = MODERN.replace(streams=Streams(n_streams=3))
+VECTORS = GPT2.replace(layer_embeddings=LayerEmbeddings(d_layer=3))
+SCALED = GPT2.replace(kinds={"all": {"stream_scale": StreamScale()}})
+DECODERS = SUMS | {
+    "post-norm": POST,
+    "BERT's head": BENT,
+    "gated": GATED,
+    "compressed": COMPRESSED,
+    "several streams": STREAMS,
+    "vectors of each layer": VECTORS,
+    "scaled at the end": SCALED,
+}
 
 
 def build(config, dtype=np.float64, seed=0):
@@ -99,7 +113,7 @@ def build(config, dtype=np.float64, seed=0):
     for name, weight in model.named_parameters().items():
         if weight.ndim == 1:
             weight += rng.normal(0, 0.3, weight.shape)
-        elif "embedding" in name:
+        elif "embedding" in name and ".W" not in name:
             weight *= 30
     return model.eval()
 

@@ -5,12 +5,25 @@ import pytest
 import torch
 from close import DOUBLE, SINGLE, assert_close
 
-from glassformer.inside import ablated, logit_attribution, writes
+from glassformer.inside import ablated, cost, logit_attribution, logit_lens, writes
 from glassformer.inside.attribution import frozen
 from glassformer.scratch.norm import LayerNorm, RMSNorm, SigmaNorm
 from glassformer.trace import trace
 
-from .models import BENT, COMPRESSED, GATED, GPT2, MODERN, POST, SUMS, build, some_ids
+from .models import (
+    BENT,
+    COMPRESSED,
+    GATED,
+    GPT2,
+    MODERN,
+    POST,
+    SCALED,
+    STREAMS,
+    SUMS,
+    VECTORS,
+    build,
+    some_ids,
+)
 
 EXACT = {np.float64: DOUBLE, np.float32: SINGLE}
 precisions = pytest.mark.parametrize("dtype", EXACT)
@@ -120,6 +133,16 @@ def test_what_is_no_sum_is_refused():
     for config in (GATED, COMPRESSED):
         with pytest.raises(ValueError, match="cannot be taken apart"):
             writes(build(config), ids)
+    for config, why in (
+        (STREAMS, "3 residual streams"),
+        (VECTORS, "layer_emb"),
+        (SCALED, "stream_scale mul"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            writes(build(config), ids)
+    for instrument in (logit_lens, lambda model, ids: cost(model, ids[0])):
+        with pytest.raises(ValueError, match="3 residual streams"):
+            instrument(build(STREAMS), ids)
     with pytest.raises(ValueError, match="is not one of"):
         writes(build(MODERN.replace(family="encoder")), ids)
 

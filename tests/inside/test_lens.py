@@ -11,7 +11,7 @@ from glassformer.inside import logit_lens
 from .models import DECODERS, GPT2, MODERN, build, in_torch, some_ids
 
 
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", [name for name in DECODERS if name != "several streams"])
 def test_the_last_view_is_what_the_model_says(name):
     model, ids = build(DECODERS[name], np.float32), some_ids(DECODERS[name])
     views = logit_lens(model, ids)
@@ -19,7 +19,7 @@ def test_the_last_view_is_what_the_model_says(name):
     np.testing.assert_array_equal(views[-1], model(ids))
 
 
-@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("name", [name for name in DECODERS if name != "several streams"])
 def test_each_view_is_the_final_norm_and_head_on_what_leaves_a_block(name):
     model, ids = build(DECODERS[name]), some_ids(DECODERS[name])
     twin = in_torch(model)

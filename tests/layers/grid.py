@@ -12,6 +12,7 @@ from glassformer.layers import (
     Indexer,
     KeyValueSharing,
     LatentAttention,
+    LayerEmbeddings,
     LinearAttention,
     Mamba2,
     OutputGate,
@@ -19,6 +20,8 @@ from glassformer.layers import (
     Residual,
     Sinks,
     SoftCap,
+    Streams,
+    StreamScale,
 )
 
 from .covering import covering
@@ -48,7 +51,10 @@ OPTIONS = CHOICES | {
         "gates",
         "shares",
         "partly",
+        "scaled",
     ),  # see KINDS
+    "streams": (None, Streams(n_streams=3, steps=4, eps=0.02)),
+    "layer_embeddings": (None, LayerEmbeddings(d_layer=8)),
 }
 KINDS = {
     "one": {},
@@ -71,6 +77,7 @@ KINDS = {
         "first": {"rope_share": 0.5},
         "slow": {"rope_share": 0.5, "rope_proportional": True, "rope_truncate": False},
     },
+    "scaled": {"scaled": {"stream_scale": StreamScale()}, "not": {}},
     "bends": {"capped": {"scores": SoftCap(0.5)}, "sharper": {"scores": PositionScale(0.5, 2)}},
 }
 HEADS = {
@@ -257,6 +264,49 @@ SYSTEMS = {
         feedforward_bias=False,
         kinds={"mamba": {"form": Mamba2(n_heads=4, n_key_heads=2, d_key=3, d_value=5)}},
         order="mamba",
+    ),
+    "four streams": GPT2.replace(
+        n_layers=4,
+        norm="rmsnorm",
+        attention_bias="none",
+        feedforward_bias=False,
+        positions="none",
+        streams=Streams(n_streams=4),
+        kinds={
+            "near": {"sliding_window": 3, "residual": Residual(placement="sandwich", scale=0.5)},
+            "gated": {"feedforward": "swiglu", "gate": OutputGate()},
+            "state": {
+                "form": Mamba2(n_heads=4, n_key_heads=2, d_key=3, d_value=5),
+                "feedforward": "none",
+            },
+        },
+        order="near gated state",
+    ),
+    "vectors of each layer": GPT2.replace(
+        n_layers=4,
+        n_kv_heads=1,
+        positions="rope",
+        norm="rmsnorm",
+        norm_eps=1e-6,
+        feedforward="geglu_tanh",
+        feedforward_bias=False,
+        attention_bias="none",
+        qk_norm=True,
+        embedding_scale=8**0.5,
+        layer_embeddings=LayerEmbeddings(d_layer=5, activation="gelu"),
+        kinds={
+            "lender": {
+                "sharing": KeyValueSharing(norm_values=True),
+                "residual": Residual(placement="sandwich"),
+                "stream_scale": StreamScale(),
+            },
+            "borrower": {
+                "sharing": KeyValueSharing(borrows="lender"),
+                "residual": Residual(placement="sandwich"),
+                "d_ff": 20,
+            },
+        },
+        order="lender*2 borrower*2",
     ),
     "a GPT in NumPy": GPT2.replace(positions="sinusoidal", attention_bias="none", feedforward="gelu_tanh"),
     "a GPT of 736": GPT2.replace(

@@ -98,6 +98,7 @@ ARGUMENTS = {
     "scaled_dot_product_attention": (X, X, X),
     "sigmoid": (X,),
     "silu": (X,),
+    "sinkhorn": (X[:, :3, :3], 2),
     "sinusoidal": (P, 4),
     "softmax": (X,),
     "softmax_with_sinks": (X, np.arange(float(X.shape[0]))),

@@ -41,6 +41,8 @@ FILES = [
     "mamba2",
     "feedforward",
     "block",
+    "hyper_connections",
+    "layer_embeddings",
     "head",
     "cache",
     "model",

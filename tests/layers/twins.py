@@ -20,7 +20,7 @@ def draw(names_and_shapes, seed=0):
         if len(shape) == 1:
             is_gain = "norm" in name and name.endswith("weight")
             drawn[name] = 1 + 0.3 * values if is_gain else 0.3 * values
-        elif "embedding" in name or "positions" in name:
+        elif ("embedding" in name and ".W" not in name) or "positions" in name:
             drawn[name] = values
         else:
             drawn[name] = values * shape[0] ** -0.5

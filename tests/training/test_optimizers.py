@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from glassformer import scratch
+from glassformer.layers import LayerEmbeddings, Streams
 from glassformer.train import initialize, rate_share
 from glassformer.train.optimizers import kind_of, optimizers_of, set_schedule
 
@@ -58,6 +59,18 @@ def test_kinds():
     norms = {name for name, kind in kinds.items() if kind == "norms"}
     assert all(built.get_parameter(name).ndim == 1 for name in norms)
     assert len(kinds) == len(matrices) + len(norms) + 6
+
+
+@pytest.mark.parametrize("part", ["streams", "layer_embeddings"])
+def test_kinds_of_what_is_beside_blocks_and_around_sublayers(part):
+    own = {"streams": Streams(n_streams=2), "layer_embeddings": LayerEmbeddings(d_layer=3)}
+    built = model(**{part: own[part]})
+    kinds = {name: kind_of(name, weight) for name, weight in built.named_parameters()}
+    vectors = {name for name, weight in built.named_parameters() if weight.ndim == 1}
+    assert {name for name, kind in kinds.items() if kind == "norms"} == vectors
+    embeddings = {name for name, kind in kinds.items() if kind == "embeddings"}
+    assert all(name.endswith(("embedding.weight", "positions.weight", "table.weight")) for name in embeddings)
+    initialize(built, config(init="gpt2"))  # it knows which matrices write to the stream
 
 
 @pytest.mark.parametrize("head", ["tied", "untied"])

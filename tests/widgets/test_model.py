@@ -79,6 +79,8 @@ OTHERS = {
     "rope_truncate": [False],
     "kinds": [{"near": {"sliding_window": 3}}],
     "order": ["near*5 far"],
+    "streams": [{"Streams": {"n_streams": 4}}],
+    "layer_embeddings": [{"LayerEmbeddings": {"d_layer": 4}}],
 }
 
 

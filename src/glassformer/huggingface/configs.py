@@ -269,7 +269,7 @@ def _lost(config: ModelConfig, back: ModelConfig) -> tuple[str, ...]:
 
 def _meant(layer: Layer) -> dict[str, Any]:
     """Returns the numbers and choices of a layer by their names, without those that mean nothing."""
-    found = {"scores": layer.scores}
+    found: dict[str, Any] = {"scores": layer.scores, "stream_scale": layer.stream_scale}
     for part in (layer.attention, layer.feedforward, layer.residual, layer.attention.rotation):
         found |= {} if part is None else asdict(part)
     if found.get("scaling") == "linear":

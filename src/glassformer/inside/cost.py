@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.inside.look import check_model, check_no_state, of_either_room
+from glassformer.inside.look import check_model, check_no_state, check_one_stream, of_either_room
 from glassformer.inside.reporting import reporting
 from glassformer.scratch import Transformer, cross_entropy_backward
 from glassformer.scratch.layer import Layer
@@ -56,10 +56,13 @@ def cost(model: Transformer, ids: Integer[np.ndarray, " T"]) -> dict[str, Cost]:
     Derived in chapter 09.
 
     Raises:
-        ValueError: as for `logit_lens`, or a layer has a state.
+        ValueError: as for `logit_lens`, or a layer has a state or vectors of its own.
         TypeError: the model is not a NumPy Transformer.
     """
     check_model(model)
+    check_one_stream(model)
+    if model.config.layer_embeddings is not None:
+        raise ValueError("the model has layer_embeddings, which belong to none of the parts that are counted")
     check_no_state(model, "the systems of equations that it solves would not be counted")
     model, ids = copy.deepcopy(model), np.array(ids)  # a view would keep more memory than is read
     meter = _Meter()

@@ -5,7 +5,7 @@ The axes: B batch, T positions, L blocks, V vocabulary.
 
 import numpy as np
 
-from glassformer.inside.look import decoder_of, look, of_either_room
+from glassformer.inside.look import check_in_numpy, check_one_stream, decoder_of, look, of_either_room
 from glassformer.scratch import Transformer
 from glassformer.shapes import Float, Integer
 
@@ -19,9 +19,11 @@ def logit_lens(model: Transformer, ids: Integer[np.ndarray, "*B T"]) -> Float[np
     Source: nostalgebraist 2020, "interpreting GPT: the logit lens". Derived in chapter 05.
 
     Raises:
-        ValueError: the model is not a decoder or has no head, or it is in training with dropout.
+        ValueError: the model is not a decoder, has no head or several streams, or is in training with dropout.
         TypeError: it is not a NumPy Transformer, or the ids are not integers.
     """
+    check_in_numpy(model)
+    check_one_stream(model)
     seen = look(model, ids)
     # Each part reports its stream once per sublayer; the dictionary keeps the last one.
     streams = {part: array for part, _, name, array in seen if name == "stream"}

@@ -74,7 +74,16 @@ def check_stream_is_a_sum(model: Transformer) -> None:
     check_model(model)
     check_heads(model)
     config = model.config
+    check_one_stream(model)
+    if config.layer_embeddings is not None:
+        raise ValueError(
+            "layer_embeddings add to the stream, too, so attention and networks are not all of it"
+        )
     for layer, _ in config.layers(config.n_layers).values():
+        if layer.stream_scale is not None:
+            raise ValueError(
+                "stream_scale multiplies the stream, so it is not the sum of what was added to it"
+            )
         checks.one_of("model.config.norm_placement", layer.residual.placement, ("pre",))
         if layer.residual.scale != 1:
             raise ValueError(
@@ -88,6 +97,12 @@ def check_stream_is_a_sum(model: Transformer) -> None:
         raise ValueError(
             "head_transform=True changes what the head reads: a logit is then not a sum of contributions"
         )
+
+
+def check_one_stream(model: Transformer) -> None:
+    """Checks that there is one residual stream."""
+    if (streams := model.config.streams) is not None:
+        raise ValueError(f"the model has {streams.n_streams} residual streams, and this reads one")
 
 
 def check_heads(model: Transformer, *blocks: int) -> None:

@@ -45,6 +45,12 @@ def multiply_adds(config: ModelConfig, n_read: int, n_past: int = 0, *, n_logits
     for layer, n_layers in config.layers(config.n_layers).values():
         attention = layer.attention.multiply_adds(D, n_read, n_past)
         work += n_layers * (attention + layer.feedforward.multiply_adds(D, n_read))
+        if config.streams is not None:
+            work += n_layers * config.streams.around(D, layer.n_sublayers, n_read)
+    if config.streams is not None:
+        work += config.streams.multiply_adds(D, n_read)
+    if config.layer_embeddings is not None:
+        work += config.layer_embeddings.multiply_adds(D, config.n_layers, n_read)
     return work
 
 

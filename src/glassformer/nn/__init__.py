@@ -43,9 +43,21 @@ from glassformer.nn.feedforward import (
     silu,
 )
 from glassformer.nn.head import Pooler, Unembedding
+from glassformer.nn.hyper_connections import (
+    HyperConnection,
+    StreamNumbers,
+    Streams,
+    StreamsBlock,
+    sinkhorn,
+)
 from glassformer.nn.indexer import Indexer
 from glassformer.nn.key_value_sharing import KeyValueSharing
 from glassformer.nn.latent import LatentAttention
+from glassformer.nn.layer_embeddings import (
+    LayerEmbedding,
+    LayerEmbeddings,
+    LongerBlock,
+)
 from glassformer.nn.linear import Linear
 from glassformer.nn.linear_attention import LinearAttention
 from glassformer.nn.loss import cross_entropy
@@ -113,14 +125,18 @@ __all__ = [
     "Experts",
     "FeedForward",
     "GroupedLinear",
+    "HyperConnection",
     "Indexer",
     "KeyValueCache",
     "KeyValueSharing",
     "LatentAttention",
+    "LayerEmbedding",
+    "LayerEmbeddings",
     "LayerNorm",
     "LearnedPositions",
     "Linear",
     "LinearAttention",
+    "LongerBlock",
     "Mamba2",
     "ModelCache",
     "MultiHeadAttention",
@@ -140,6 +156,9 @@ __all__ = [
     "SoftCap",
     "Stack",
     "StateCache",
+    "StreamNumbers",
+    "Streams",
+    "StreamsBlock",
     "T5Positions",
     "TokenEmbedding",
     "Transformer",
@@ -165,6 +184,7 @@ __all__ = [
     "scaled_dot_product_attention",
     "sigmoid",
     "silu",
+    "sinkhorn",
     "sinusoidal",
     "softmax",
     "softmax_with_sinks",

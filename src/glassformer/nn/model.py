@@ -13,6 +13,11 @@ from glassformer.nn.cache import KeyValueCache, ModelCache
 from glassformer.nn.embedding import TokenEmbedding
 from glassformer.nn.encodings import position_encoding_of
 from glassformer.nn.head import Pooler, Unembedding
+from glassformer.nn.hyper_connections import StreamsBlock, streams_of
+from glassformer.nn.layer_embeddings import (
+    LongerBlock,
+    layer_embeddings_of,
+)
 from glassformer.nn.multi_head import Shared
 from glassformer.nn.norm import norm_of
 from glassformer.nn.positions import NoPositions
@@ -44,8 +49,14 @@ class Stack(nn.Module):
             norm_of(config, dtype) if config.embedding_norm else None
         )
         self.dropout = nn.Dropout(config.dropout)
+        self.streams = streams_of(config, **init_kwargs)
+        self.layer_embeddings = layer_embeddings_of(
+            config, n_layers, **init_kwargs
+        )
         self.blocks = nn.ModuleList(
-            Block(config, i, causal=causal, crossing=crossing, **init_kwargs)
+            _block_kind(config, i)(
+                config, i, causal=causal, crossing=crossing, **init_kwargs
+            )
             for i in range(n_layers)
         )
         self.norm = (
@@ -98,6 +109,9 @@ class Stack(nn.Module):
             return torch.cat(parts, dim=-2)
 
         enter(f"{self.name}: in")
+        given = {}
+        if self.layer_embeddings is not None:
+            given["layer_vectors"] = self.layer_embeddings(x, ids)
         x = self.positions.embed(x, position_ids)
         key_positions = (
             position_ids if cache is None else cache.place(position_ids)
@@ -107,6 +121,8 @@ class Stack(nn.Module):
         if self.embedding_norm is not None:
             x = self.embedding_norm(x)
         x = self.dropout(x)
+        if self.streams is not None:
+            x = self.streams.copies(x)
         see(stream=x)
 
         def caches(i: int) -> dict[str, KeyValueCache]:
@@ -129,14 +145,25 @@ class Stack(nn.Module):
                 memory=memory,
                 memory_mask=memory_mask,
                 shared=shared,
+                **given,
                 **caches(i),
             )
 
         enter(f"{self.name}: out")
+        if self.streams is not None:
+            x = self.streams(x)
         if self.norm is not None:
             x = self.norm(x)
             see(normed=x)
         return x
+
+
+def _block_kind(config: ModelConfig, index: int) -> type[Block]:
+    """Returns the class of block `index`."""
+    if config.streams is not None:
+        return StreamsBlock
+    scaled = config.layer(index).stream_scale is not None
+    return LongerBlock if scaled or config.layer_embeddings else Block
 
 
 def _for_all_queries(

@@ -46,10 +46,23 @@ from glassformer.scratch.feedforward import (
     silu,
 )
 from glassformer.scratch.head import Pooler, Unembedding
+from glassformer.scratch.hyper_connections import (
+    HyperConnection,
+    StreamNumbers,
+    Streams,
+    StreamsBlock,
+    sinkhorn,
+    sinkhorn_backward,
+)
 from glassformer.scratch.indexer import Indexer
 from glassformer.scratch.key_value_sharing import KeyValueSharing
 from glassformer.scratch.latent import LatentAttention
 from glassformer.scratch.layer import Layer
+from glassformer.scratch.layer_embeddings import (
+    LayerEmbedding,
+    LayerEmbeddings,
+    LongerBlock,
+)
 from glassformer.scratch.linear import Linear
 from glassformer.scratch.linear_attention import LinearAttention
 from glassformer.scratch.loss import cross_entropy, cross_entropy_backward
@@ -131,15 +144,19 @@ __all__ = [
     "Experts",
     "FeedForward",
     "GroupedLinear",
+    "HyperConnection",
     "Indexer",
     "KeyValueCache",
     "KeyValueSharing",
     "LatentAttention",
     "Layer",
+    "LayerEmbedding",
+    "LayerEmbeddings",
     "LayerNorm",
     "LearnedPositions",
     "Linear",
     "LinearAttention",
+    "LongerBlock",
     "Mamba2",
     "ModelCache",
     "MultiHeadAttention",
@@ -160,6 +177,9 @@ __all__ = [
     "SoftCap",
     "Stack",
     "StateCache",
+    "StreamNumbers",
+    "Streams",
+    "StreamsBlock",
     "T5Positions",
     "TokenEmbedding",
     "Transformer",
@@ -192,6 +212,8 @@ __all__ = [
     "scaled_dot_product_attention_backward",
     "sigmoid",
     "silu",
+    "sinkhorn",
+    "sinkhorn_backward",
     "sinusoidal",
     "softmax",
     "softmax_backward",

@@ -17,7 +17,12 @@ from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.embedding import TokenEmbedding
 from glassformer.scratch.encodings import position_encoding_of
 from glassformer.scratch.head import Pooler, Unembedding
+from glassformer.scratch.hyper_connections import StreamsBlock, streams_of
 from glassformer.scratch.layer import Layer, Saved, plus, save_for_backward
+from glassformer.scratch.layer_embeddings import (
+    LongerBlock,
+    layer_embeddings_of,
+)
 from glassformer.scratch.multi_head import Shared
 from glassformer.scratch.norm import norm_of
 from glassformer.scratch.soft_cap import SoftCap
@@ -53,8 +58,14 @@ class Stack(Layer):
             norm_of(config, dtype) if config.embedding_norm else None
         )
         self.dropout = Dropout(config.dropout, generator=generator)
+        self.streams = streams_of(config, **init_kwargs)
+        self.layer_embeddings = layer_embeddings_of(
+            config, n_layers, **init_kwargs
+        )
         self.blocks = [
-            Block(config, i, causal=causal, crossing=crossing, **init_kwargs)
+            _block_kind(config, i)(
+                config, i, causal=causal, crossing=crossing, **init_kwargs
+            )
             for i in range(n_layers)
         ]
         self.norm = (
@@ -110,6 +121,9 @@ class Stack(Layer):
             return np.concatenate(parts, axis=-2)
 
         enter(f"{self.name}: in")
+        given = {}
+        if self.layer_embeddings is not None:
+            given["layer_vectors"] = self.layer_embeddings(x, ids, saved)
         x = self.positions.embed(x, position_ids, saved)
         key_positions = (
             position_ids if cache is None else cache.place(position_ids)
@@ -119,6 +133,8 @@ class Stack(Layer):
         if self.embedding_norm is not None:
             x = self.embedding_norm(x, saved)
         x = self.dropout(x, saved)
+        if self.streams is not None:
+            x = self.streams.copies(x)
         see(stream=x)
 
         def caches(i: int) -> dict[str, KeyValueCache]:
@@ -142,10 +158,13 @@ class Stack(Layer):
                 memory_mask=memory_mask,
                 shared=shared,
                 saved=saved,
+                **given,
                 **caches(i),
             )
 
         enter(f"{self.name}: out")
+        if self.streams is not None:
+            x = self.streams(x, saved)
         if self.norm is not None:
             x = self.norm(x, saved)
             see(normed=x)
@@ -161,17 +180,35 @@ class Stack(Layer):
         """
         if self.norm is not None:
             grad = self.norm.backward(grad, saved)
+        if self.streams is not None:
+            grad = self.streams.backward(grad, saved)
         grad_memory = grad_score_bias = None
+        to_vectors = []
         for block in reversed(self.blocks):
-            grad, to_memory, to_bias = block.backward(grad, saved)
+            grad, to_memory, to_bias, *to_own = block.backward(grad, saved)
+            to_vectors = to_own + to_vectors
             grad_memory = plus(grad_memory, to_memory)
             grad_score_bias = plus(grad_score_bias, to_bias)
+        if self.streams is not None:
+            grad = self.streams.copies_backward(grad)
         grad = self.dropout.backward(grad, saved)
         if self.embedding_norm is not None:
             grad = self.embedding_norm.backward(grad, saved)
         if grad_score_bias is not None:
             self.positions.score_bias_backward(grad_score_bias, saved)
-        return self.positions.embed_backward(grad, saved), grad_memory
+        grad = self.positions.embed_backward(grad, saved)
+        if self.layer_embeddings is not None:
+            all_vectors = np.stack(to_vectors, axis=-2)
+            grad = grad + self.layer_embeddings.backward(all_vectors, saved)
+        return grad, grad_memory
+
+
+def _block_kind(config: ModelConfig, index: int) -> type[Block]:
+    """Returns the class of block `index`."""
+    if config.streams is not None:
+        return StreamsBlock
+    scaled = config.layer(index).stream_scale is not None
+    return LongerBlock if scaled or config.layer_embeddings else Block
 
 
 def _for_all_queries(

@@ -15,6 +15,7 @@ from glassformer.train.muon import Muon
 from glassformer.train.schedule import muon_momentum, rate_share
 
 SUBLAYER = re.compile(r"(.*\.)?blocks\.\d+\.\w+")
+OF_STACK = re.compile(r"(.*\.)?(streams\.numbers|layer_embeddings)\.W\.weight")  # matrices beside the blocks
 OUTPUT = re.compile(
     r".*\.(W_o|W_down)(\.weight)?"
 )  # the last matrix of a sublayer, which writes to the stream
@@ -28,7 +29,7 @@ def kind_of(name: str, weight: Tensor) -> str:
     """
     if weight.ndim < 2:
         return "norms"
-    if SUBLAYER.match(name) and not is_vector(name, weight.ndim):
+    if (SUBLAYER.match(name) and not is_vector(name, weight.ndim)) or OF_STACK.fullmatch(name):
         return "matrices"
     if name.startswith(("unembedding.", "pooler.")):
         return "head"
@@ -106,7 +107,9 @@ def initialize(model: nn.Module, config: TrainingConfig) -> None:
     if config.init == "ours" and not config.zero_init:
         return
     matrices = [name for name, weight in model.named_parameters() if not is_vector(name, weight.ndim)]
-    sublayers = {found[0] for name in matrices if (found := SUBLAYER.match(name))}
+    sublayers = {
+        found[0] for name in matrices if (found := SUBLAYER.match(name)) and ".streams_" not in found[0]
+    }
     writing = {found[0] for name in matrices if OUTPUT.fullmatch(name) and (found := SUBLAYER.match(name))}
     if unknown := sorted(sublayers - writing) or ([] if sublayers else ["a model without blocks"]):
         raise ValueError(

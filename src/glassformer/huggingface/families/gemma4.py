@@ -1,7 +1,7 @@
 """Gemma 4: full layers with wider heads and keys that are also values; the last layers share earlier keys and values.
 
-Every layer's output is scaled by a learned number, and there may be experts and an embedding in each layer: these are
-not built, so only attention is read.
+Every layer ends with a learned factor, and may have vectors of its own for the tokens. Models with experts are not
+built, so only their attention is read.
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,17 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.huggingface.families.format import (
+    ACTIVATION_WORDS,
     GATES,
+    Format,
     Lack,
-    always,
     claims_none,
     flag,
+    linear,
     needed,
     words_of_layers,
 )
-from glassformer.huggingface.families.gemma import TANH
+from glassformer.huggingface.families.gemma import NORMS, TANH
 from glassformer.huggingface.families.llama import (
     ATTENTION_BIAS,
     LLAMA,
@@ -27,8 +29,8 @@ from glassformer.huggingface.families.llama import (
     llama_with,
 )
 from glassformer.huggingface.families.rope import OfKind, Rope
-from glassformer.huggingface.keys import Key, each_of, unsupported
-from glassformer.layers import KeyValueSharing
+from glassformer.huggingface.keys import Key, contradiction, each_of, unsupported
+from glassformer.layers import KeyValueSharing, LayerEmbeddings, Residual, StreamScale
 
 WINDOWED, FULL = "sliding_attention", "full_attention"
 ROPE = Rope(
@@ -62,8 +64,14 @@ def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str,
     lend = {name: {"sharing": KeyValueSharing(values=values[name], norm_values=True)} for name in own}
     borrow = {name: {"sharing": KeyValueSharing(borrows=name)} for name in own}
     names = ["windowed" if word == WINDOWED else "full" for word in words]
-    lenders = [(name, own[name] | lend[name]) for name in names[: n_layers - n_shared]]
-    return lenders + [(f"{name}_again", own[name] | borrow[name]) for name in names[n_layers - n_shared :]]
+    ends: dict[str, Any] = {"residual": Residual(placement="sandwich"), "stream_scale": StreamScale()}
+    width = needed({"intermediate_size": 9216, **given}, "intermediate_size")
+    checks.whole("intermediate_size", width)
+    last = ends | {"d_ff": 2 * width if flag(given, "use_double_wide_mlp", False) else width}
+    lenders = [(name, own[name] | lend[name] | ends) for name in names[: n_layers - n_shared]]
+    return lenders + [
+        (f"{name}_again", own[name] | borrow[name] | last) for name in names[n_layers - n_shared :]
+    ]
 
 
 def _sizes(given: Mapping[str, Any], words: list[str], same: bool) -> dict[str, Any]:
@@ -88,6 +96,19 @@ def _sizes(given: Mapping[str, Any], words: list[str], same: bool) -> dict[str, 
     return {"d_head": full[0]["head_dim"], "n_kv_heads": full[0]["num_key_value_heads"]}
 
 
+def read(form: Format, given: Mapping[str, Any], names: Any) -> dict[str, Any]:
+    """Returns the vectors of each layer, for which the table has a row for each token."""
+    width = given.get("hidden_size_per_layer_input", 256)
+    checks.whole("hidden_size_per_layer_input", width, at_least=0)
+    if not width:
+        return {}
+    if (rows := given.get("vocab_size_per_layer_input", 262_144)) != given.get("vocab_size", 262_144):
+        raise contradiction("vocab_size_per_layer_input", rows, "vocab_size", given.get("vocab_size"))
+    activation = ACTIVATION_WORDS.get(given.get("hidden_activation", TANH), "")
+    return {"layer_embeddings": LayerEmbeddings(d_layer=width, activation=activation)}
+
+
+OURS, THEIRS = "decoder.blocks.#", "model.layers.#"
 GEMMA4 = replace(
     LLAMA,
     model_type="gemma4_text",
@@ -99,11 +120,14 @@ GEMMA4 = replace(
             "feedforward": Key("hidden_activation", TANH, words=GATES),
             "feedforward_bias": None,
             "attention_bias": ATTENTION_BIAS,
+            "embedding_scale": Key("hidden_size", power=0.5),
+            "logit_cap": Key("final_logit_softcapping", None),
         }
     ),
     always={**LLAMA.always, "qk_norm": True, "attention_scale": 1.0, "feedforward_bias": False},
     rope=ROPE,
     layers=layers,
+    read=read,
     must_be=(
         *RULES,
         NO_FEEDFORWARD_BIASES,
@@ -113,13 +137,6 @@ GEMMA4 = replace(
         ("rope_theta", (None,), "rope_parameters says it for each kind of layer"),
     ),
     lacks=(
-        always("num_hidden_layers", 30, "a learned factor at the end of each layer is not built"),
-        Lack(
-            "hidden_size_per_layer_input",
-            (0,),
-            "an embedding in each layer is not built",
-            says=lambda given: given.get("hidden_size_per_layer_input", 256),
-        ),
         Lack(
             "enable_moe_block",
             (False,),
@@ -129,16 +146,30 @@ GEMMA4 = replace(
     ),
     also=(
         *("layer_types", "sliding_window", "num_kv_shared_layers", "attention_k_eq_v", "per_layer_config"),
-        *("global_head_dim", "num_global_key_value_heads"),
+        *("global_head_dim", "num_global_key_value_heads", "use_double_wide_mlp"),
+        *("hidden_size_per_layer_input", "vocab_size_per_layer_input"),
     ),
     without_effect={
         **LLAMA.without_effect,
         **each_of(
-            "is about what follows attention, for which a whole model is refused",
-            "final_logit_softcapping vocab_size_per_layer_input use_double_wide_mlp num_experts top_k_experts "
-            "moe_intermediate_size expert_intermediate_size",
+            "belongs to the experts, for which a whole model is refused",
+            "num_experts top_k_experts moe_intermediate_size expert_intermediate_size",
         ),
     },
     tied=True,
     claims=claims_none,
+    layout=replace(
+        LLAMA.layout,
+        names={
+            **LLAMA.layout.names,
+            **{f"{OURS}.{ours}": f"{THEIRS}.{theirs}" for ours, theirs in NORMS.items()},
+            f"{OURS}.scale": f"{THEIRS}.layer_scalar",
+            f"{OURS}.layer_embedding.W_gate": linear(f"{THEIRS}.per_layer_input_gate"),
+            f"{OURS}.layer_embedding.W_down": linear(f"{THEIRS}.per_layer_projection"),
+            f"{OURS}.layer_embedding.norm_output": f"{THEIRS}.post_per_layer_input_norm",
+            "decoder.layer_embeddings.table": "model.embed_tokens_per_layer",
+            "decoder.layer_embeddings.W": linear("model.per_layer_model_projection"),
+            "decoder.layer_embeddings.norm": "model.per_layer_projection_norm",
+        },
+    ),
 )

@@ -61,6 +61,8 @@ MUST_BE = {
     "logit_cap": None,
     "kinds": None,
     "order": None,
+    "streams": None,
+    "layer_embeddings": None,
 }
 
 

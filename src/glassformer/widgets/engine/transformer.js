@@ -32,6 +32,8 @@ export const MUST_BE = {
   logit_cap: null,
   kinds: null,
   order: null,
+  streams: null,
+  layer_embeddings: null,
 };
 
 const MOST_KEPT = 2 ** 30; // bytes that are reserved for keys and values; a configuration can ask for any number
