@@ -171,7 +171,7 @@ def test_a_feed_forward_is_gated_where_its_configuration_is(room, name):
 
 
 def test_hugging_face_has_another_word_for_every_activation():
-    assert set(ACTIVATION_WORDS.values()) == ACTIVATIONS - set(GATED)
+    assert set(ACTIVATION_WORDS.values()) == ACTIVATIONS - set(GATED) - {"xielu"}  # only Apertus has that
     assert set(GATES.values()) == set(GATED)
 
 

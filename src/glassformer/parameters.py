@@ -52,7 +52,7 @@ def spell(formula: Mapping[str, int]) -> str:
     """Writes a formula as text: Counter(DD=4, D=4) is "4D² + 4D". Longer products come first."""
     by_length = sorted(formula.items(), key=lambda term: -len(term[0]))
     products = (("·".join(product).replace("D·D", "D²"), n) for product, n in by_length)
-    return " + ".join(f"{n if n > 1 else ''}{product}" for product, n in products) or "0"
+    return " + ".join(f"{n if n > 1 or not product else ''}{product}" for product, n in products) or "0"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ OPTIONS = CHOICES | {
     "heads": ("MHA", "GQA", "MQA", "wide"),  # see HEADS
     "feedforward_bias": (True, False),
     "sliding_window": (None, 3),
-    "qk_norm": (False, True, "width"),
+    "qk_norm": (False, True, "width", "after", "plain"),
     "embedding_norm": (False, True),
     "head_bias": (False, True),
     "head_transform": (False, True),
@@ -44,6 +44,7 @@ OPTIONS = CHOICES | {
         "sizes",
         "turns",
         "joins",
+        "beside",
         "bends",
         "gates",
         "shares",
@@ -59,6 +60,7 @@ KINDS = {
         "after": {"residual": Residual(placement="output", scale=0.5)},
         "around": {"residual": Residual(placement="sandwich")},
     },
+    "beside": {"beside": {"residual": Residual(placement="parallel")}},
     "gates": {
         "per_head": {"gate": OutputGate(per="head", function="softplus"), "sinks": Sinks()},
         "per_element": {"gate": OutputGate()},
