@@ -42,6 +42,7 @@ __dir__ = __all__.copy
 
 GATED = ("swiglu", "geglu", "geglu_tanh")
 NORM_PLACEMENTS = ("pre", "post")
+QK_NORMS = ("width", "after", "plain")  # besides True and False
 RESIDUAL_PLACEMENTS = (*NORM_PLACEMENTS, "output", "sandwich", "parallel")
 NORM_WEIGHTS = {"rmsnorm": 1, "layernorm_gain": 1, "layernorm_plain": 0, "rmsnorm_plain": 0}
 GATES = ("sigmoid", "softplus")

@@ -8,6 +8,7 @@ from itertools import combinations, product
 
 from glassformer.config import CHOICES, ModelConfig
 from glassformer.layers import (
+    QK_NORMS,
     CompressedAttention,
     Indexer,
     KeyValueSharing,
@@ -30,7 +31,7 @@ OPTIONS = CHOICES | {
     "heads": ("MHA", "GQA", "MQA", "wide"),  # see HEADS
     "feedforward_bias": (True, False),
     "sliding_window": (None, 3),
-    "qk_norm": (False, True, "width", "after", "plain"),
+    "qk_norm": (False, True, *QK_NORMS),
     "embedding_norm": (False, True),
     "head_bias": (False, True),
     "head_transform": (False, True),

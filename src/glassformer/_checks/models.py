@@ -160,7 +160,7 @@ def no_gradient_through_cache(saved: Any, cache: Any) -> None:
 
 def qk_norm(value: Any) -> None:
     """Checks that a norm of queries and keys is switched on or off, or is of one of three other kinds."""
-    if value not in ("width", "after", "plain"):
+    if not isinstance(value, str) or value not in ("width", "after", "plain"):
         flag("qk_norm", value)
 
 
