@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -71,7 +72,7 @@ class XIeLU(nn.Module):
 
 # The activation for each name in a configuration; `has_gate` says which have a
 # gate
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Any] = {
     "relu": relu,
     "relu2": relu2,
     "gelu": gelu,

@@ -181,7 +181,7 @@ class XIeLU(Layer):
 
 # The activation for each name in a configuration; `has_gate` says which have a
 # gate
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Any] = {
     "relu": relu,
     "relu2": relu2,
     "gelu": gelu,
