@@ -40,8 +40,8 @@ FAMILIES = ("decoder", "encoder", "encoder-decoder")
 POSITIONS = ("learned", "none", "sinusoidal", "rope", "alibi", "t5")
 ROPE_SCALINGS = ("linear", "llama3", "yarn")
 ROPE_BASE = 10_000.0  # also the base of the sinusoids
-NORMS = ("layernorm", "layernorm_sigma", "rmsnorm")
-FEEDFORWARDS = ("gelu_tanh", "gelu", "relu", "relu2", *GATED, "none")
+NORMS = ("layernorm", "layernorm_sigma", "rmsnorm", "layernorm_gain", "layernorm_plain", "rmsnorm_plain")
+FEEDFORWARDS = ("gelu_tanh", "gelu", "relu", "relu2", *GATED, "xielu", "none")
 ATTENTION_BIASES = ("all", "qkv", "none")
 HEADS = ("tied", "untied", "none")
 
@@ -146,15 +146,17 @@ class ModelConfig:
         t5_n_buckets: The number of buckets that relative positions fall into; each has one bias per head.
         t5_max_distance: From this distance on, all share the last bucket.
         norm: "layernorm" divides by √(σ² + ε), "layernorm_sigma" by σ + ε, "rmsnorm" by the root mean square.
+            "layernorm_gain" has no bias, and "layernorm_plain" and "rmsnorm_plain" have no weights at all.
         norm_eps: The ε that keeps a norm from dividing by 0.
         norm_placement: "pre" normalizes before every sublayer and after the last block, "post" after every sublayer.
         attention_bias: "all" has biases after the four products, "qkv" has none after W_o, "none" has none at all.
         attention_scale: A factor on q·k. None: 1/√`d_head`.
         sliding_window: The number of positions that a query sees, itself included. None: its whole past.
         qk_norm: True: an RMSNorm over each head's queries, and one over its keys; "width": over those of all heads
-            at once.
+            at once; "after": as True, but after the rotation; "plain": after it, and without a gain.
         feedforward: The nonlinearity: "relu", "relu2" (squared), "gelu", "gelu_tanh" (GPT-2's approximation), or
-            with a gate "swiglu", "geglu" and "geglu_tanh". "none": layers have no such network, as in Mamba-2.
+            with a gate "swiglu", "geglu" and "geglu_tanh"; "xielu" learns two numbers. "none": layers have no such
+            network, as in Mamba-2.
         feedforward_bias: Whether the feed-forward network has biases.
         embedding_scale: A factor on the token vectors; in the 2017 paper √`d_model`.
         embedding_norm: A norm right after the embeddings, as in BERT and BLOOM.
@@ -272,6 +274,8 @@ class ModelConfig:
         for name in ("feedforward_bias", "head_transform"):
             if self.feedforward == "none" and getattr(self, name):
                 raise ValueError(f"{name}=True needs an activation, but feedforward='none'")
+        if self.feedforward == "xielu" and self.head_transform:
+            raise ValueError("head_transform=True is not built for feedforward='xielu', which learns")
 
     def _check_and_derive_sizes(self) -> None:
         for name in ("vocab_size", "context_length", "d_model", "n_layers", "n_heads"):
@@ -566,14 +570,14 @@ class ModelConfig:
         if self.n_segments:
             parts.append(part("segments", 1, Counter(D=self.n_segments)))
         if self.embedding_norm:
-            parts.append(part("embedding norm", n_stacks, norm))
+            parts.append(part("embedding norm", n_stacks, norm, "none"))
         parts += of_layers("attention", "attention", layers, D, sizes)
         if two_stacks:
             parts += of_layers("cross-attention", "attention", crossing, D, sizes)
         parts += of_layers("feed-forward", "feedforward", layers, D, sizes)
-        n_norms = sum(layer.n_sublayers * layer.residual.n_norms * n for layer, n in layers.values())
+        n_norms = sum(layer.n_norms * n for layer, n in layers.values())
         n_norms += sum(layer.residual.n_norms * n for layer, n in crossing.values())
-        parts.append(part("norms", n_norms, norm))
+        parts.append(part("norms", n_norms, norm, "none"))
         if streams is not None:
             n_sublayers = sum(layer.n_sublayers * n for layer, n in layers.values())
             parts.append(part("hyper-connections", n_sublayers, streams.connection()))
@@ -584,7 +588,7 @@ class ModelConfig:
         if n_scales := sum(n for layer, n in layers.values() if layer.stream_scale is not None):
             parts.append(part("stream scales", n_scales, Counter({"": 1})))
         if self.norm_placement == "pre":
-            parts.append(part("final norm", n_stacks, norm))
+            parts.append(part("final norm", n_stacks, norm, "none"))
         if self.pooler:
             parts.append(part("pooler", 1, Counter(DD=1, D=1)))
         if self.head != "none":
@@ -593,8 +597,7 @@ class ModelConfig:
         blocks, own_sizes = {}, {}
         for kind, (layer, _) in one_stack.items():
             attention, feedforward = layer.attention.parameters(D), layer.feedforward.parameters(D)
-            norms = Counter({letters: n * layer.residual.n_norms for letters, n in norm.items()})
-            within = norms if layer.n_sublayers == 1 else norms + norms
+            within = Counter({letters: n * layer.n_norms for letters, n in norm.items()})
             if streams is not None:
                 within += Counter({key: n * layer.n_sublayers for key, n in streams.connection().items()})
             if vectors is not None:
@@ -604,6 +607,7 @@ class ModelConfig:
             which = "" if self.kinds is None else f"{kind} "
             found = {f"{which}{'encoder' if two_stacks else self.family}": attention + feedforward + within}
             if two_stacks:
+                norms = Counter({letters: n * layer.residual.n_norms for letters, n in norm.items()})
                 found[f"{which}decoder"] = found[f"{which}encoder"] + attention + norms
             blocks |= found
             own_sizes |= dict.fromkeys(found, sizes | layer.attention.sizes | layer.feedforward.sizes)

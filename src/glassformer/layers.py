@@ -45,7 +45,9 @@ __dir__ = __all__.copy
 
 GATED = ("swiglu", "geglu", "geglu_tanh")
 NORM_PLACEMENTS = ("pre", "post")
-RESIDUAL_PLACEMENTS = (*NORM_PLACEMENTS, "output", "sandwich")
+QK_NORMS = ("width", "after", "plain")  # besides True and False
+RESIDUAL_PLACEMENTS = (*NORM_PLACEMENTS, "output", "sandwich", "parallel")
+NORM_WEIGHTS = {"rmsnorm": 1, "layernorm_gain": 1, "layernorm_plain": 0, "rmsnorm_plain": 0}
 GATES = ("sigmoid", "softplus")
 GATE_SHAPES = ("element", "head")
 VALUES = ("own", "keys")
@@ -416,7 +418,7 @@ class Attention:
     d_head: int
     bias: str
     scale: float
-    qk_norm: bool | str  # of each head's queries and keys; "width": of those of all heads at once
+    qk_norm: bool | str  # of each head's queries and keys; `scratch.MultiHeadAttention` has the words
     window: int | None  # positions that a query sees, itself included
     rotation: Rotation | None
     gate: OutputGate | None = None
@@ -484,7 +486,7 @@ class Attention:
             formula += Counter({queries: 1}) + Counter({keys: self.n_maps})
         if self.bias == "all":
             formula += Counter(D=1)
-        if self.qk_norm:
+        if self.qk_norm and self.qk_norm != "plain":
             n_norms = 2 if self.n_maps else 1
             wide = Counter({queries: 1}) + Counter({keys: n_norms - 1})
             formula += wide if self.qk_norm == "width" else Counter(K=n_norms)
@@ -609,6 +611,8 @@ class FeedForward:
             return
         if self.activation == "none":
             raise ValueError("experts need an activation, but feedforward='none'")
+        if self.activation == "xielu":
+            raise ValueError("experts are not built for feedforward='xielu', which learns")
         own = (self.experts.limit, self.experts.offset, self.experts.sharpness)
         checks.limited_gate(*own, self.activation if self.activation in GATED else None)
 
@@ -624,10 +628,11 @@ class FeedForward:
     def _network(self) -> Counter[str]:
         n_into = 2 if self.activation in GATED else 1
         formula = Counter(DF=n_into + 1)
+        formula += Counter({"": 2}) if self.activation == "xielu" else Counter()
         return formula + Counter(F=n_into, D=1) if self.bias else formula
 
     def parameters(self, d_model: int) -> Counter[str]:
-        """W_up and, if there is one, W_gate (D, F), W_down (F, D), and their biases; or those of all experts."""
+        """W_up and, if there is one, W_gate (D, F), W_down (F, D), their biases, two of xIELU; or all experts'."""
         if self.activation == "none":
             return Counter()
         return self._network if self.experts is None else self.experts.parameters(self._network)
@@ -655,8 +660,8 @@ class Norm:
     eps: float
 
     def parameters(self) -> Counter[str]:
-        """A gain and, except for RMSNorm, a bias."""
-        return Counter(D=1 if self.norm == "rmsnorm" else 2)
+        """A gain and, except for RMSNorm, a bias; some have only a gain, or nothing."""
+        return +Counter(D=NORM_WEIGHTS.get(self.norm, 2))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -664,7 +669,8 @@ class Residual:
     """How a sublayer f joins the stream, and where the norms are. Derived in chapters 05 and 07.
 
     "pre" is x + f(norm(x)); "post" norm(x + f(x)); "output" x + norm(f(x)); "sandwich" x + norm(f(norm(x))), with two
-    norms. `scale` multiplies what is added.
+    norms; "parallel" x + attention(norm(x)) + feedforward(norm(x)), with one norm for both.
+    `scale` multiplies what is added.
     """
 
     placement: str = "pre"
@@ -798,6 +804,11 @@ class Layer:
     def n_sublayers(self) -> int:
         """Returns how many sublayers it has, besides cross-attention."""
         return 1 if self.feedforward.activation == "none" else 2
+
+    @property
+    def n_norms(self) -> int:
+        """Returns how many norms they have."""
+        return 1 if self.residual.placement == "parallel" else self.n_sublayers * self.residual.n_norms
 
     def with_parts(self, parts: Mapping[str, Any]) -> "Layer":
         """Returns this layer with other parts at some of the `PLACES`."""

@@ -280,6 +280,51 @@ CASES = {
             llama_4_scaling_beta=0.3,
         ),
     ),
+    "olmo": Case("OLMo", "OlmoForCausalLM", LLAMA | rope(50.0)),
+    "cohere": Case("Command R", "CohereForCausalLM", LLAMA | {"logit_scale": 0.7} | rope(50.0)),
+    "cohere2": Case(
+        "Command A",
+        "Cohere2ForCausalLM",
+        DEEP
+        | {
+            "sliding_window": 7,
+            "layer_types": ["sliding_attention", "full_attention"] * 2,
+            "logit_scale": 0.7,
+            "attention_bias": True,
+            "layer_norm_eps": 0.1,
+        }
+        | rope(50.0),
+    ),
+    "exaone4": Case(
+        "EXAONE 4",
+        "Exaone4ForCausalLM",
+        DEEP | {"sliding_window": 7, "layer_types": ["sliding_attention", "full_attention"] * 2} | rope(50.0),
+    ),
+    "exaone4-full": Case(
+        "EXAONE 4, no windows",
+        "Exaone4ForCausalLM",
+        LLAMA | {"sliding_window": None, "layer_types": ["full_attention"] * 2} | rope(50.0),
+    ),
+    "apertus": Case("Apertus", "ApertusForCausalLM", LLAMA | {"head_dim": 8} | rope(50.0)),
+    "hunyuan": Case(
+        "Hunyuan",
+        "HunYuanDenseV1ForCausalLM",
+        LLAMA
+        | {"head_dim": 8, "attention_bias": True}
+        | rope(50.0, rope_type="dynamic", factor=1.0, alpha=3.0),
+    ),
+    "nanochat": Case(
+        "nanochat",
+        "NanoChatForCausalLM",
+        LLAMA | {"rms_norm_eps": 0.1, "attention_bias": True, "final_logit_softcapping": 3.0} | rope(50.0),
+    ),
+    "helium": Case(
+        "Helium",
+        "HeliumForCausalLM",
+        LLAMA | {"head_dim": 6, "attention_bias": True, "mlp_bias": True} | rope(50.0),
+    ),
+    "glm": Case("GLM-4 of 2024", "GlmForCausalLM", LLAMA | {"head_dim": 8} | rope(50.0)),
+    "glm4": Case("GLM-4", "Glm4ForCausalLM", LLAMA | {"head_dim": 8, "attention_bias": False} | rope(50.0)),
     "olmo2": Case("OLMo 2", "Olmo2ForCausalLM", LLAMA | rope(50.0)),
     "olmo3": Case(
         "OLMo 3",

@@ -253,7 +253,7 @@ def test_what_a_file_leaves_out_or_has_as_null_is_what_transformers_takes_for_it
                 theirs = kind(
                     **{name: value for name, value in decoded(changed).items() if name != "model_type"}
                 )
-            except (StrictDataclassError, TypeError):
+            except (StrictDataclassError, TypeError, ZeroDivisionError):
                 continue
             wanted = json.loads(theirs.to_json_string(use_diff=False)) | {"architectures": [architecture]}
             found = outcome(changed)

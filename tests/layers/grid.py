@@ -8,6 +8,7 @@ from itertools import combinations, product
 
 from glassformer.config import CHOICES, ModelConfig
 from glassformer.layers import (
+    QK_NORMS,
     CompressedAttention,
     Indexer,
     KeyValueSharing,
@@ -33,7 +34,7 @@ OPTIONS = CHOICES | {
     "heads": ("MHA", "GQA", "MQA", "wide"),  # see HEADS
     "feedforward_bias": (True, False),
     "sliding_window": (None, 3),
-    "qk_norm": (False, True, "width"),
+    "qk_norm": (False, True, *QK_NORMS),
     "embedding_norm": (False, True),
     "head_bias": (False, True),
     "head_transform": (False, True),
@@ -47,6 +48,7 @@ OPTIONS = CHOICES | {
         "sizes",
         "turns",
         "joins",
+        "beside",
         "bends",
         "gates",
         "shares",
@@ -65,6 +67,7 @@ KINDS = {
         "after": {"residual": Residual(placement="output", scale=0.5)},
         "around": {"residual": Residual(placement="sandwich")},
     },
+    "beside": {"beside": {"residual": Residual(placement="parallel")}},
     "gates": {
         "per_head": {"gate": OutputGate(per="head", function="softplus"), "sinks": Sinks()},
         "per_element": {"gate": OutputGate()},

@@ -11,6 +11,7 @@ import pytest
 from glassformer import scratch
 from glassformer.scratch import feedforward, layer
 from glassformer.scratch.embedding import add_at
+from glassformer.scratch.norm import NORMS
 
 from .grid import GRID, SYSTEMS
 from .rooms import METHODS, SCRATCH
@@ -209,11 +210,11 @@ def test_linear(bias, shape):
     check_layer(linear, lambda saved: linear(x, saved), {"x": x})
 
 
-@pytest.mark.parametrize("norm", ["LayerNorm", "SigmaNorm", "RMSNorm"])
+@pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)], ids=str)
 @pytest.mark.parametrize("eps", [1e-5, 0.5])
 def test_norms(norm, shape, eps):
-    norm, x = getattr(scratch, norm)(4, eps=eps, dtype=np.float64), normal(*shape)
+    norm, x = NORMS[norm](4, eps=eps, dtype=np.float64), normal(*shape)
     check_layer(norm, lambda saved: norm(x, saved), {"x": x})
 
 
@@ -282,6 +283,8 @@ ATTENTIONS = {
     "biased": {"bias": "all"},
     "qkv biased": {"bias": "qkv", "scale": 1.0},
     "qk-norm": {"qk_norm": True, "norm_eps": 1e-3, "causal": True},
+    "qk-norm last": {"qk_norm": "after", "causal": True},
+    "qk-norm without gains": {"qk_norm": "plain", "n_heads": 4, "n_kv_heads": 2, "d_head": 2},
     "grouped qk-norm": {"qk_norm": True, "n_heads": 4, "n_kv_heads": 2, "d_head": 2, "bias": "all"},
 }
 

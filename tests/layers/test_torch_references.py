@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from ledger import TORCH, largest_difference, largest_relative_difference, record
+from numpy.testing import assert_allclose
 from torch.nn import functional as F  # noqa: N812 (its usual name)
 
 from glassformer import scratch
@@ -42,6 +43,15 @@ def compare(component, room, ours, theirs, bound=DOUBLE, *, section="Layers", di
 
 # Layers
 
+# What each is without, and torch's own
+NORMS = {
+    "LayerNorm": ((), F.layer_norm),
+    "RMSNorm": ((), F.rms_norm),
+    "LayerNorm without a bias": (("bias",), F.layer_norm),
+    "LayerNorm without gain and bias": (("gain", "bias"), F.layer_norm),
+    "RMSNorm without a gain": (("gain",), F.rms_norm),
+}
+
 
 @both_rooms
 def test_linear(room):
@@ -54,8 +64,9 @@ def test_linear(room):
 @pytest.mark.parametrize("eps", [1e-12, 1e-5, 0.1])
 def test_norms(room, eps):
     x = 3 + normal(2, 4, 6)
-    for name, theirs in (("LayerNorm", F.layer_norm), ("RMSNorm", F.rms_norm)):
-        norm = getattr(room.layers, name)(6, eps=eps, dtype=room.dtype("float64"))
+    for name, (without, theirs) in NORMS.items():
+        options = dict.fromkeys(without, False)
+        norm = getattr(room.layers, name.split()[0])(6, eps=eps, **options, dtype=room.dtype("float64"))
         W = load(room, norm)
         compare(name, room, norm(room.array(x)), theirs(torch64(x), (6,), **W, eps=eps))
 
@@ -112,6 +123,19 @@ def test_activations(room, name):
         1e-12,  # where GELU is nearly 0, it is the difference of two numbers that are nearly 1
         difference=lambda ours, theirs: largest_relative_difference(ours, theirs, floor=1e-3),
     )
+
+
+@both_rooms
+def test_xielu(room):
+    activation, x = room.layers.XIeLU(dtype=room.dtype("float64")), np.linspace(-8, 8, 400)
+    assert_allclose(
+        [F.softplus(torch64(room.numpy(w)))[0] for w in dict(activation.state_dict()).values()], [0.8, 0.3]
+    )
+    W = load(room, activation)
+    ours, x = activation(room.array(x)), torch64(x)
+    right = F.softplus(W["alpha_p"]) * x**2
+    left = (0.5 + F.softplus(W["alpha_n"])) * (torch.exp(x) - 1 - x)
+    compare("xIELU", room, ours, torch.where(x > 0, right, left) + 0.5 * x, 1e-13)
 
 
 @both_rooms

@@ -16,6 +16,7 @@ from traitlets import TraitError
 
 from glassformer import checkpoints, nn, pretrained, shipped, text, widgets
 from glassformer.config import CHOICES, ModelConfig
+from glassformer.layers import QK_NORMS
 from glassformer.train.recipe import special_ids
 from glassformer.widgets.engine.model import (
     LINE,
@@ -72,7 +73,7 @@ OTHERS = {
     "head_scale": [0.5],
     "n_segments": [2],
     "n_kv_heads": [1, 2],
-    "qk_norm": ["width"],
+    "qk_norm": [*QK_NORMS],
     "logit_cap": [30.5],
     "rope_share": [0.5],
     "rope_proportional": [True],

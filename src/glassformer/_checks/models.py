@@ -159,8 +159,8 @@ def no_gradient_through_cache(saved: Any, cache: Any) -> None:
 
 
 def qk_norm(value: Any) -> None:
-    """Checks that a norm of queries and keys is switched on or off, or spans the whole width."""
-    if value != "width":
+    """Checks that a norm of queries and keys is switched on or off, or is of one of three other kinds."""
+    if not isinstance(value, str) or value not in ("width", "after", "plain"):
         flag("qk_norm", value)
 
 

@@ -183,7 +183,7 @@ def save(
         from safetensors.numpy import save_file
 
         state: dict[str, Any] = {
-            name: np.ascontiguousarray(x) for name, x in state_to_hf(config, weights).items()
+            name: np.asarray(x, order="C") for name, x in state_to_hf(config, weights).items()
         }
     else:
         from safetensors.torch import save_file

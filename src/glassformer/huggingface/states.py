@@ -60,7 +60,12 @@ def state_to_hf(
         name: _joined([parts[part] for part in sorted(parts)], places[name].widths)
         for name, parts in found.items()
     }
-    return {name: _stored(values, places[name]) for name, values in joined.items()}
+    stored = {name: _stored(values, places[name]) for name, values in joined.items()}
+    for end, constants in layout.constants.items():
+        for name in [name for name in stored if name.endswith(end)]:
+            for other, value in constants.items():
+                stored[name.removesuffix(end) + other] = (stored[name] * 0 + value).reshape(())
+    return stored
 
 
 def _piece_of(layout: Layout, place: Place) -> Place:

@@ -35,6 +35,7 @@ from glassformer.nn.experts import Expert, Experts, Router
 from glassformer.nn.feedforward import (
     FeedForward,
     NoFeedForward,
+    XIeLU,
     gelu,
     gelu_tanh,
     relu,
@@ -164,6 +165,7 @@ __all__ = [
     "Transformer",
     "Unembedding",
     "WindowCache",
+    "XIeLU",
     "alibi_slopes",
     "attention_in_pieces",
     "causal_mask",

@@ -35,6 +35,7 @@ class Block(nn.Module):
         network = layer.feedforward
         placement = layer.residual.placement
         self.norm_placement = "post" if placement == "post" else "pre"
+        self.parallel = placement == "parallel"
         init_kwargs = {"generator": generator, "dtype": dtype}
 
         def norm() -> LayerNorm | RMSNorm | NoNorm:
@@ -56,7 +57,8 @@ class Block(nn.Module):
         self.reads_ids = False
         if network.activation == "none":
             return
-        self.norm_feedforward = norm()
+        if not self.parallel:
+            self.norm_feedforward = norm()
         kind, own = FeedForward, {}
         if network.experts is not None:
             kind, own = Experts, network.experts.arguments(config.vocab_size)
@@ -101,13 +103,16 @@ class Block(nn.Module):
         }
         given_too = {"ids": ids} if self.reads_ids else {}
         if self.norm_placement == "pre":
-            x = x + self.attention(self.norm_attention(x), **given)
+            normed = self.norm_attention(x)
+            x = x + self.attention(normed, **given)
             see(stream=x)
             if self.cross_attention is not None:
-                normed = self.norm_cross_attention(x)
-                x = x + self.cross_attention(normed, **given_across)
+                across = self.norm_cross_attention(x)
+                x = x + self.cross_attention(across, **given_across)
                 see(stream=x)
-            x = x + self.feedforward(self.norm_feedforward(x), **given_too)
+            if not self.parallel:
+                normed = self.norm_feedforward(x)
+            x = x + self.feedforward(normed, **given_too)
         else:
             x = self.norm_attention(x + self.attention(x, **given))
             see(stream=x)

@@ -1,6 +1,8 @@
 """The feed-forward network in PyTorch; `scratch.feedforward` explains it and the axes."""
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -45,9 +47,32 @@ def sigmoid(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
     return torch.sigmoid(x)
 
 
+# An activation that learns
+
+
+class XIeLU(nn.Module):
+    """As `scratch.XIeLU`, in PyTorch."""
+
+    BETA, EPS = 0.5, -1e-6
+
+    def __init__(self, *, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        starts = (math.log(math.expm1(a)) for a in (0.8, 0.8 - self.BETA))
+        self.alpha_p, self.alpha_n = (
+            nn.Parameter(torch.full((1,), start, dtype=dtype)) for start in starts
+        )
+
+    def forward(self, x: Float[Tensor, "*B F"]) -> Float[Tensor, "*B F"]:
+        """Maps each number of x."""
+        right = functional.softplus(self.alpha_p) * x * x
+        left = torch.expm1(x.clamp(max=self.EPS)) - x
+        left = left * (self.BETA + functional.softplus(self.alpha_n))
+        return torch.where(x > 0, right, left) + self.BETA * x
+
+
 # The activation for each name in a configuration; `has_gate` says which have a
 # gate
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Any] = {
     "relu": relu,
     "relu2": relu2,
     "gelu": gelu,
@@ -55,12 +80,17 @@ ACTIVATIONS = {
     "swiglu": silu,
     "geglu": gelu,
     "geglu_tanh": gelu_tanh,
+    "xielu": XIeLU,
 }
 
 
-def activation_of(feedforward: str) -> Callable[[Tensor], Tensor]:
+def activation_of(
+    feedforward: str, dtype: torch.dtype = torch.float32
+) -> Callable[[Tensor], Tensor]:
     """As `scratch.feedforward.activation_of`, in PyTorch."""
     checks.one_of("activation", feedforward, ACTIVATIONS)
+    if feedforward == "xielu":
+        return XIeLU(dtype=dtype)
     return ACTIVATIONS[feedforward]
 
 
@@ -79,7 +109,7 @@ class FeedForward(nn.Module):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
-        self.activate = activation_of(activation)
+        self.activate = activation_of(activation, dtype)
         init_kwargs = {"bias": bias, "generator": generator, "dtype": dtype}
         self.W_up = Linear(d_model, d_ff, **init_kwargs)
         self.W_gate = (

@@ -64,6 +64,7 @@ class KeyValueSharing(MultiHeadAttention):
         if self.norm_v is not None:
             v = self.norm_v(v)
         k = self.position_encoding.rotate(k, position_ids)
+        k = self._norm_last(k, self.norm_k)
         if cache is not None:
             k, v = cache.append(k, v)
         if shared is not None:

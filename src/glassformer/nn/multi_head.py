@@ -91,9 +91,12 @@ class MultiHeadAttention(nn.Module):
         self.norm_q = self.norm_k = None
         if qk_norm:
             sizes = (wide, narrow) if qk_norm == "width" else (d_head, d_head)
+            gain = qk_norm != "plain"
             self.norm_q, self.norm_k = (
-                RMSNorm(size, eps=norm_eps, dtype=dtype) for size in sizes
+                RMSNorm(size, eps=norm_eps, gain=gain, dtype=dtype)
+                for size in sizes
             )
+        self.norms_last = qk_norm in ("after", "plain")
         zeros = torch.zeros(n_heads, dtype=dtype)
         self.sinks = nn.Parameter(zeros) if sinks else None
         self.dropout = nn.Dropout(dropout)
@@ -137,6 +140,7 @@ class MultiHeadAttention(nn.Module):
         else:
             k, v = self._of_memory(memory, cache)
             own_score_bias = None
+        q = self._norm_last(q, self.norm_q)
         # In one kernel; but step by step if a trace is open, because it needs the
         # weights, or if something changes the scores
         in_steps = tracing() or self.scores is not None
@@ -195,12 +199,19 @@ class MultiHeadAttention(nn.Module):
         self, wide: Float[Tensor, "*B T _"], norm: RMSNorm | None
     ) -> Float[Tensor, "*B H T K"]:
         """Splits numbers of all heads into those of each, and applies the norm before or after, if there is one."""
+        norm = None if self.norms_last else norm
         if norm is not None and norm.d_model > self.d_head:
             wide = norm(wide)
         heads = split_heads(wide, wide.shape[-1] // self.d_head)
         if norm is not None and norm.d_model == self.d_head:
             heads = norm(heads)
         return heads
+
+    def _norm_last(
+        self, heads: Float[Tensor, "*B H T K"], norm: RMSNorm | None
+    ) -> Float[Tensor, "*B H T K"]:
+        """Applies a norm that comes after the rotation."""
+        return heads if norm is None or not self.norms_last else norm(heads)
 
     def _keys_and_values(
         self,
@@ -213,6 +224,7 @@ class MultiHeadAttention(nn.Module):
         k = self._heads(x, self.W_k, self.norm_k)  # (..., G, T, K)
         v = self._heads(x, self.W_v, None)
         k = self.position_encoding.rotate(k, position_ids)
+        k = self._norm_last(k, self.norm_k)
         return (k, v) if cache is None else cache.append(k, v)
 
     def _in_window(
@@ -273,6 +285,7 @@ class MultiHeadAttention(nn.Module):
         if cache is not None and cache.length:
             return cache.keys, cache.values
         k = self._heads(memory, self.W_k, self.norm_k)
+        k = self._norm_last(k, self.norm_k)
         v = self._heads(memory, self.W_v, None)
         return (k, v) if cache is None else cache.append(k, v)
 

@@ -1,5 +1,7 @@
 """Normalization: brings every position's vector to a standard size, whatever its size was."""
 
+from functools import partial
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -17,14 +19,17 @@ class LayerNorm(nn.Module):
         d_model: int,
         *,
         eps: float = 1e-5,
+        gain: bool = True,
+        bias: bool = True,
         dtype: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
         checks.whole("d_model", d_model)
         checks.positive("eps", eps)
         self.d_model, self.eps = d_model, eps
-        self.weight = nn.Parameter(torch.ones(d_model, dtype=dtype))
-        self.bias = nn.Parameter(torch.zeros(d_model, dtype=dtype))
+        ones = torch.ones(d_model, dtype=dtype)
+        self.weight = nn.Parameter(ones) if gain else None
+        self.bias = nn.Parameter(torch.zeros_like(ones)) if bias else None
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Maps x (..., D) to (..., D)."""
@@ -45,7 +50,9 @@ class SigmaNorm(LayerNorm):
         # number
         variance = (centred * centred).mean(dim=-1, keepdim=True)
         sigma = torch.sqrt(variance.clamp(min=torch.finfo(x.dtype).tiny))
-        return centred / (sigma + self.eps) * self.weight + self.bias
+        standard = centred / (sigma + self.eps)
+        scaled = standard if self.weight is None else standard * self.weight
+        return scaled if self.bias is None else scaled + self.bias
 
 
 class RMSNorm(nn.Module):
@@ -80,7 +87,14 @@ class NoNorm(nn.Module):
         return x
 
 
-NORMS = {"layernorm": LayerNorm, "layernorm_sigma": SigmaNorm, "rmsnorm": RMSNorm}
+NORMS = {
+    "layernorm": LayerNorm,
+    "layernorm_sigma": SigmaNorm,
+    "rmsnorm": RMSNorm,
+    "layernorm_gain": partial(LayerNorm, bias=False),
+    "layernorm_plain": partial(LayerNorm, gain=False, bias=False),
+    "rmsnorm_plain": partial(RMSNorm, gain=False),
+}
 
 
 def norm_of(config: ModelConfig, dtype: torch.dtype) -> LayerNorm | RMSNorm:

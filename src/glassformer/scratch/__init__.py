@@ -38,6 +38,7 @@ from glassformer.scratch.experts import Expert, Experts, Router
 from glassformer.scratch.feedforward import (
     FeedForward,
     NoFeedForward,
+    XIeLU,
     gelu,
     gelu_tanh,
     relu,
@@ -185,6 +186,7 @@ __all__ = [
     "Transformer",
     "Unembedding",
     "WindowCache",
+    "XIeLU",
     "alibi_slopes",
     "attention_in_pieces",
     "attention_in_pieces_backward",

@@ -26,13 +26,16 @@ class Block(Layer):
 
     Each sublayer reads the stream and adds to it. Pre-norm computes x +
     sublayer(norm(x)), so the stream itself is never normalized. Post-norm, as in
-    2017, computes norm(x + sublayer(x)). `index` says which layer of the model it
-    is; all are alike, unless the configuration has several kinds. With feedforward
-    "none", there is one sublayer, as in Mamba-2.
+    2017, computes norm(x + sublayer(x)). In a parallel block, both sublayers read
+    the same norm of x, and the second does not see what the first adds. `index`
+    says which layer of the model it is; all are alike, unless the configuration
+    has several kinds. With feedforward "none", there is one sublayer, as in
+    Mamba-2.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1;
     pre-norm: Radford et al. 2019, "Language Models are Unsupervised Multitask
-    Learners", section 2.3. Derived in chapter 07, its gradient in 09.
+    Learners", section 2.3; parallel: Chowdhery et al. 2022, "PaLM", section 2.
+    Derived in chapter 07, its gradient in 09.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Block(Layer):
         network = layer.feedforward
         placement = layer.residual.placement
         self.norm_placement = "post" if placement == "post" else "pre"
+        self.parallel = placement == "parallel"
         init_kwargs = {"generator": generator, "dtype": dtype}
 
         def norm() -> LayerNorm | RMSNorm | NoNorm:
@@ -70,7 +74,8 @@ class Block(Layer):
         self.reads_ids = False
         if network.activation == "none":
             return
-        self.norm_feedforward = norm()
+        if not self.parallel:
+            self.norm_feedforward = norm()
         kind, own = FeedForward, {}
         if network.experts is not None:
             kind, own = Experts, network.experts.arguments(config.vocab_size)
@@ -121,17 +126,16 @@ class Block(Layer):
         }
         given_too = {"ids": ids} if self.reads_ids else {}
         if self.norm_placement == "pre":
-            x = x + self.attention(
-                self.norm_attention(x, saved), **given, saved=saved
-            )
+            normed = self.norm_attention(x, saved)
+            x = x + self.attention(normed, **given, saved=saved)
             see(stream=x)
             if self.cross_attention is not None:
-                normed = self.norm_cross_attention(x, saved)
-                x = x + self.cross_attention(normed, **given_across, saved=saved)
+                across = self.norm_cross_attention(x, saved)
+                x = x + self.cross_attention(across, **given_across, saved=saved)
                 see(stream=x)
-            x = x + self.feedforward(
-                self.norm_feedforward(x, saved), saved, **given_too
-            )
+            if not self.parallel:
+                normed = self.norm_feedforward(x, saved)
+            x = x + self.feedforward(normed, saved, **given_too)
         else:
             x = self.norm_attention(
                 x + self.attention(x, **given, saved=saved), saved
@@ -159,12 +163,14 @@ class Block(Layer):
         """
         grad_memory = None
         if self.norm_placement == "pre":
-            to_x = self.feedforward.backward(grad, saved)
-            grad = grad + self.norm_feedforward.backward(to_x, saved)
+            to_normed = self.feedforward.backward(grad, saved)
+            if not self.parallel:
+                grad = grad + self.norm_feedforward.backward(to_normed, saved)
             if self.cross_attention is not None:
                 to_x, grad_memory, _ = self.cross_attention.backward(grad, saved)
                 grad = grad + self.norm_cross_attention.backward(to_x, saved)
             to_x, _, grad_score_bias = self.attention.backward(grad, saved)
+            to_x = to_x + to_normed if self.parallel else to_x
             grad = grad + self.norm_attention.backward(to_x, saved)
         else:
             grad = self.norm_feedforward.backward(grad, saved)

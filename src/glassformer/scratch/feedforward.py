@@ -5,6 +5,7 @@ The axes: T positions, D d_model, F d_ff.
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -130,9 +131,57 @@ def sigmoid(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
     return np.divide(1, s, out=s)
 
 
+# An activation that learns
+
+
+class XIeLU(Layer):
+    """α_p·x² + β·x where x > 0, and α_n·(eˣ − 1 − x) + β·x elsewhere, with β = 1/2, which is its slope at 0.
+
+    α_p is softplus(`alpha_p`) and α_n is β + softplus(`alpha_n`), which are never
+    negative; each of these weights is one number, and at first both α are 0.8. As
+    in the paper's code, x in eˣ is at most −10⁻⁶.
+
+    Source: Huang and Schlag 2024, "Deriving Activation Functions Using
+    Integration"; used in Apertus.
+    """
+
+    BETA, EPS = 0.5, -1e-6
+
+    def __init__(self, *, dtype: DTypeLike = np.float32) -> None:
+        self.alpha_p = np.full(1, math.log(math.expm1(0.8)), dtype)
+        self.alpha_n = np.full(1, math.log(math.expm1(0.8 - self.BETA)), dtype)
+
+    def forward(
+        self, x: Float[np.ndarray, "*B F"], saved: Saved | None = None
+    ) -> Float[np.ndarray, "*B F"]:
+        """Maps each number of x."""
+        save_for_backward(saved, x)
+        right, left = np.logaddexp(0, self.alpha_p) * x * x, self._left(x)
+        left *= self.BETA + np.logaddexp(0, self.alpha_n)
+        return np.where(x > 0, right, left) + self.BETA * x
+
+    def backward(
+        self, grad: Float[np.ndarray, "*B F"], saved: Saved
+    ) -> Float[np.ndarray, "*B F"]:
+        """Maps the gradient of the output to that of x."""
+        (x,) = saved.pop()
+        to_right, to_left = grad * (x > 0), grad * (x <= 0)
+        self.accumulate(
+            alpha_p=np.vdot(to_right, x * x) * sigmoid(self.alpha_p),
+            alpha_n=np.vdot(to_left, self._left(x)) * sigmoid(self.alpha_n),
+        )
+        right = np.logaddexp(0, self.alpha_p) * 2 * x
+        left = np.exp(np.minimum(x, 0)) * (x < self.EPS) - 1
+        left *= self.BETA + np.logaddexp(0, self.alpha_n)
+        return to_right * right + to_left * left + self.BETA * grad
+
+    def _left(self, x: Float[np.ndarray, "*B F"]) -> Float[np.ndarray, "*B F"]:
+        return np.expm1(np.minimum(x, self.EPS)) - x
+
+
 # The activation for each name in a configuration; `has_gate` says which have a
 # gate
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Any] = {
     "relu": relu,
     "relu2": relu2,
     "gelu": gelu,
@@ -140,6 +189,7 @@ ACTIVATIONS = {
     "swiglu": silu,
     "geglu": gelu,
     "geglu_tanh": gelu_tanh,
+    "xielu": XIeLU,
 }
 SLOPES = {
     relu: relu_slope,
@@ -150,28 +200,34 @@ SLOPES = {
 }
 
 
-def activation_of(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
+def activation_of(
+    feedforward: str, dtype: DTypeLike = np.float32
+) -> Callable[..., np.ndarray]:
     """Returns the activation that a feed-forward network of that name applies between its linear maps.
+
+    One that learns is a new layer.
 
     Raises:
         ValueError: no feed-forward network has that name.
     """
     checks.one_of("activation", feedforward, ACTIVATIONS)
+    if feedforward == "xielu":
+        return XIeLU(dtype=dtype)
     return ACTIVATIONS[feedforward]
 
 
-def activation_slope(feedforward: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns the slope of that activation; `feedforward` as for `activation_of`."""
-    return SLOPES[ACTIVATIONS[feedforward]]
+def activation_slope(feedforward: str) -> Any:
+    """Returns the slope of that activation, or None if it learns; `feedforward` as for `activation_of`."""
+    return SLOPES.get(ACTIVATIONS[feedforward])
 
 
 class FeedForward(Layer):
     """activation(x @ W_up) @ W_down; or gated, (activation(x @ W_gate) * (x @ W_up)) @ W_down.
 
     `W_up` and `W_gate` map d_model to the wider d_ff, and `W_down` maps back.
-    `activation` is "relu", "relu2", "gelu" or "gelu_tanh", or a gated one:
-    "swiglu", "geglu" or "geglu_tanh". `dropout` is the fraction of the output that is
-    dropped in training.
+    `activation` is "relu", "relu2", "gelu", "gelu_tanh" or "xielu", or a gated
+    one: "swiglu", "geglu" or "geglu_tanh". `dropout` is the fraction of the
+    output that is dropped in training.
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", equation 2; gated:
     Shazeer 2020, "GLU Variants
@@ -194,7 +250,7 @@ class FeedForward(Layer):
         generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
     ) -> None:
-        self.activate = activation_of(activation)
+        self.activate = activation_of(activation, dtype)
         self.slope = activation_slope(activation)
         init_kwargs = {"bias": bias, "generator": generator, "dtype": dtype}
         self.W_up = Linear(d_model, d_ff, **init_kwargs)
@@ -210,7 +266,9 @@ class FeedForward(Layer):
         """Maps x (..., D) to (..., D)."""
         enter_sublayer("feed-forward")
         up = self.W_up(x, saved)  # (..., F)
-        if self.W_gate is None:
+        if isinstance(self.activate, XIeLU):
+            neurons = self.activate(up, saved)
+        elif self.W_gate is None:
             save_for_backward(saved, up)
             neurons = self.activate(up)
         else:
@@ -228,6 +286,8 @@ class FeedForward(Layer):
     ) -> Float[np.ndarray, "*B D"]:
         """Maps the gradient of the output to that of x."""
         grad = self.W_down.backward(self.dropout.backward(grad, saved), saved)
+        if isinstance(self.activate, XIeLU):
+            return self.W_up.backward(self.activate.backward(grad, saved), saved)
         if self.W_gate is None:
             (up,) = saved.pop()
             return self.W_up.backward(grad * self.slope(up), saved)

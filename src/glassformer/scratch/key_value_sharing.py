@@ -97,6 +97,7 @@ class KeyValueSharing(MultiHeadAttention):
         if self.norm_v is not None:
             v = self.norm_v(v, saved)
         k = self.position_encoding.rotate(k, position_ids, saved)
+        k = self._norm_last(k, self.norm_k, saved)
         if cache is not None:
             k, v = cache.append(k, v)
         lent = _Lent(k, v)
@@ -117,6 +118,7 @@ class KeyValueSharing(MultiHeadAttention):
             return ()
         if lent.grad_keys is not None:
             grad_k, grad_v = grad_k + lent.grad_keys, grad_v + lent.grad_values
+        grad_k = self._norm_last_backward(grad_k, self.norm_k, saved)
         grad_k = self.position_encoding.rotate_backward(grad_k, saved)
         if self.norm_v is not None:
             grad_v = self.norm_v.backward(grad_v, saved)

@@ -48,12 +48,13 @@ class MultiHeadAttention(Layer):
     multi-query attention). `bias` says which of the four matrices have biases:
     "none", "qkv" or "all". With `qk_norm`, an RMSNorm over d_head brings each
     query and key to a standard size, so that no score can grow large; with
-    "width", it is over those of all heads at once. With `window`, a query sees
-    only that many positions, its own included. `scores` is a layer that changes
-    the scores, such as `SoftCap`. `gate` is a layer that scales what each head
-    has mixed, such as `OutputGate`. With `sinks`, each head learns one more score,
-    which nothing is read for. `dropout` is the fraction of the output that is
-    dropped in training.
+    "width", it is over those of all heads at once; with "after", it comes after
+    the rotation, and "plain" is the same without a gain. With `window`, a query
+    sees only that many positions, its own included. `scores` is a layer that
+    changes the scores, such as `SoftCap`. `gate` is a layer that scales what each
+    head has mixed, such as `OutputGate`. With `sinks`, each head learns one more
+    score, which nothing is read for. `dropout` is the fraction of the output that
+    is dropped in training.
 
     `position_encoding`, such as `RotaryPositions`, rotates queries and keys or
     biases the scores here. If it adds to the input instead, the caller
@@ -61,7 +62,8 @@ class MultiHeadAttention(Layer):
 
     Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2;
     grouped: Ainslie et al. 2023, "GQA"; qk_norm: Henry et al. 2020, "Query-Key
-    Normalization for Transformers"; "width": Team OLMo 2024, "2 OLMo 2 Furious".
+    Normalization for Transformers"; "after": Tencent's Hunyuan; "plain": Meta's
+    Llama 4 and Karpathy's nanochat; "width": Team OLMo 2024, "2 OLMo 2 Furious".
     Derived in chapter 03, its gradient in 09; gates and sinks in 16.
 
     Raises:
@@ -123,9 +125,12 @@ class MultiHeadAttention(Layer):
         self.norm_q = self.norm_k = None
         if qk_norm:
             sizes = (wide, narrow) if qk_norm == "width" else (d_head, d_head)
+            gain = qk_norm != "plain"
             self.norm_q, self.norm_k = (
-                RMSNorm(size, eps=norm_eps, dtype=dtype) for size in sizes
+                RMSNorm(size, eps=norm_eps, gain=gain, dtype=dtype)
+                for size in sizes
             )
+        self.norms_last = qk_norm in ("after", "plain")
         self.sinks = np.zeros(n_heads, dtype) if sinks else None
         self.dropout = Dropout(dropout, generator=generator)
 
@@ -175,6 +180,7 @@ class MultiHeadAttention(Layer):
         else:
             k, v = self._of_memory(memory, cache, saved)
             own_score_bias = None
+        q = self._norm_last(q, self.norm_q, saved)
         sharing = self.n_heads // self.n_kv_heads
         k = repeat_heads(k, sharing)  # (..., H, S, K)
         v = repeat_heads(v, sharing)
@@ -241,12 +247,14 @@ class MultiHeadAttention(Layer):
         grad_v = repeat_heads_backward(grad_v, sharing)
         grad_k = repeat_heads_backward(grad_k, sharing)
         grad_memory, from_kv = None, ()
+        grad_q = self._norm_last_backward(grad_q, self.norm_q, saved)
         if is_self_attention:
             self.position_encoding.score_bias_backward(grad_scores, saved)
             from_kv = self._keys_and_values_backward(grad_k, grad_v, saved)
             grad_q = self.position_encoding.rotate_backward(grad_q, saved)
         else:
             from_v = self._heads_backward(grad_v, self.W_v, None, saved)
+            grad_k = self._norm_last_backward(grad_k, self.norm_k, saved)
             from_k = self._heads_backward(grad_k, self.W_k, self.norm_k, saved)
             grad_memory = from_k + from_v
         grad_x = self._heads_backward(grad_q, self.W_q, self.norm_q, saved)
@@ -292,6 +300,7 @@ class MultiHeadAttention(Layer):
         saved: Saved | None,
     ) -> Float[np.ndarray, "*B H T K"]:
         """Splits numbers of all heads into those of each, and applies the norm before or after, if there is one."""
+        norm = None if self.norms_last else norm
         if norm is not None and norm.d_model > self.d_head:
             wide = norm(wide, saved)
         heads = split_heads(wide, wide.shape[-1] // self.d_head)
@@ -306,12 +315,35 @@ class MultiHeadAttention(Layer):
         saved: Saved,
     ) -> Float[np.ndarray, "*B T _"]:
         """Maps the gradient of the heads to that of the numbers of all heads."""
+        norm = None if self.norms_last else norm
         if norm is not None and norm.d_model == self.d_head:
             grad = norm.backward(grad, saved)
         grad = merge_heads(grad)
         if norm is not None and norm.d_model > self.d_head:
             grad = norm.backward(grad, saved)
         return grad
+
+    def _norm_last(
+        self,
+        heads: Float[np.ndarray, "*B H T K"],
+        norm: RMSNorm | None,
+        saved: Saved | None,
+    ) -> Float[np.ndarray, "*B H T K"]:
+        """Applies a norm that comes after the rotation."""
+        if norm is None or not self.norms_last:
+            return heads
+        return norm(heads, saved)
+
+    def _norm_last_backward(
+        self,
+        grad: Float[np.ndarray, "*B H T K"],
+        norm: RMSNorm | None,
+        saved: Saved,
+    ) -> Float[np.ndarray, "*B H T K"]:
+        """Maps the gradient of the normed heads to that of the heads."""
+        if norm is None or not self.norms_last:
+            return grad
+        return norm.backward(grad, saved)
 
     # What models with other keys and values replace
 
@@ -327,6 +359,7 @@ class MultiHeadAttention(Layer):
         k = self._heads(x, self.W_k, self.norm_k, saved)  # (..., G, T, K)
         v = self._heads(x, self.W_v, None, saved)
         k = self.position_encoding.rotate(k, position_ids, saved)
+        k = self._norm_last(k, self.norm_k, saved)
         return (k, v) if cache is None else cache.append(k, v)
 
     def _keys_and_values_backward(
@@ -336,6 +369,7 @@ class MultiHeadAttention(Layer):
         saved: Saved,
     ) -> tuple[Float[np.ndarray, "*B T D"], ...]:
         """Maps the gradients of the keys and values to those of x, which are added."""
+        grad_k = self._norm_last_backward(grad_k, self.norm_k, saved)
         grad_k = self.position_encoding.rotate_backward(grad_k, saved)
         from_v = self._heads_backward(grad_v, self.W_v, None, saved)
         from_k = self._heads_backward(grad_k, self.W_k, self.norm_k, saved)
@@ -436,6 +470,7 @@ class MultiHeadAttention(Layer):
         if cache is not None and cache.length:
             return cache.keys, cache.values
         k = self._heads(memory, self.W_k, self.norm_k, saved)
+        k = self._norm_last(k, self.norm_k, saved)
         v = self._heads(memory, self.W_v, None, saved)
         return (k, v) if cache is None else cache.append(k, v)
 

@@ -1,5 +1,7 @@
 """Normalization: brings every position's vector to a standard size."""
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -14,10 +16,11 @@ class LayerNorm(Layer):
 
     (x − μ) / √(σ² + ε) · weight + bias, with μ and σ² over the last axis; σ²
     divides by D, not by D − 1. `weight` (D) starts at 1 and `bias` (D) at 0; each
-    has one entry per feature.
+    has one entry per feature. Without a `gain` or a `bias`, they stay 1 and 0.
 
-    Source: Ba et al. 2016, "Layer Normalization", equation 4. Derived in chapter
-    05, its gradient in 09.
+    Source: Ba et al. 2016, "Layer Normalization", equation 4; without bias:
+    Cohere 2025, "Command A"; without both: Groeneveld et al. 2024, "OLMo".
+    Derived in chapter 05, its gradient in 09.
 
     Raises:
         ValueError: `d_model` is below 1, `eps` is not positive, or the last axis
@@ -26,12 +29,19 @@ class LayerNorm(Layer):
     """
 
     def __init__(
-        self, d_model: int, *, eps: float = 1e-5, dtype: DTypeLike = np.float32
+        self,
+        d_model: int,
+        *,
+        eps: float = 1e-5,
+        gain: bool = True,
+        bias: bool = True,
+        dtype: DTypeLike = np.float32,
     ) -> None:
         checks.whole("d_model", d_model)
         checks.positive("eps", eps)
         self.d_model, self.eps = d_model, eps
-        self.weight, self.bias = np.ones(d_model, dtype), np.zeros(d_model, dtype)
+        self.weight = np.ones(d_model, dtype) if gain else 1.0
+        self.bias = np.zeros(d_model, dtype) if bias else 0.0
 
     def forward(
         self, x: Float[np.ndarray, "*B D"], saved: Saved | None = None
@@ -177,7 +187,14 @@ class NoNorm(Layer):
         return grad
 
 
-NORMS = {"layernorm": LayerNorm, "layernorm_sigma": SigmaNorm, "rmsnorm": RMSNorm}
+NORMS = {
+    "layernorm": LayerNorm,
+    "layernorm_sigma": SigmaNorm,
+    "rmsnorm": RMSNorm,
+    "layernorm_gain": partial(LayerNorm, bias=False),
+    "layernorm_plain": partial(LayerNorm, gain=False, bias=False),
+    "rmsnorm_plain": partial(RMSNorm, gain=False),
+}
 
 
 def norm_of(config: ModelConfig, dtype: DTypeLike) -> LayerNorm | RMSNorm:

@@ -44,7 +44,8 @@ class Place:
     lie side by side in one of theirs: `part` is the number of this one. Or they take turns, so many columns of each
     (`turns` of a model; `widths` are then these numbers). `grouped` is a matrix (n_groups, in, out) whose groups are
     stored one below the other. `convolution` is one (taps, channels) that is stored as (channels, 1, taps), and
-    `of_heads` are numbers that are stored as (1, 1, heads, 1). `added` is what ours has more than theirs: Gemma stores
+    `of_heads` are numbers that are stored as (1, 1, heads, 1). `swapped` has the halves of each head, whose width is
+    `turns`, in the other order. `added` is what ours has more than theirs: Gemma stores
     a gain without its 1.
     """
 
@@ -57,6 +58,7 @@ class Place:
     grouped: bool = False
     convolution: bool = False
     of_heads: bool = False
+    swapped: bool = False
 
     def take(self, theirs: Any, columns: slice, shape: Shape) -> Any:
         """Returns our weight of this shape, which is these columns of theirs: a view, unless it lies otherwise."""
@@ -66,6 +68,8 @@ class Place:
         if self.of_heads:
             return theirs.reshape(shape)
         wide = theirs[:, 0].T if self.convolution else theirs.T if self.transposed else theirs
+        if self.swapped:
+            return self._swap(wide)
         if self.widths:
             begin = sum(self.widths[: self.part])
             own = slice(begin, begin + self.widths[self.part])
@@ -79,7 +83,12 @@ class Place:
             return ours.swapaxes(1, 2).reshape(-1, ours.shape[1])
         if self.of_heads:
             return ours.reshape(1, 1, -1, 1)
+        if self.swapped:
+            return self._swap(ours)
         return ours - self.added if self.added else ours
+
+    def _swap(self, heads: Any) -> Any:
+        return heads.reshape(*heads.shape[:-1], -1, 2, *self.widths)[..., [1, 0], :].reshape(heads.shape)
 
 
 def linear(name: str, part: int = 0) -> Place:
@@ -98,7 +107,8 @@ class Layout:
     their names; `others` has pieces of names, and what takes their place if a weight has no place under its own.
     `ignored` is a regular expression for entries of files that are no weights of these models. `drafts` is one for
     the beginning of a name that only a layer for drafts has: it predicts the token after the next one (multi-token
-    prediction), is no part of these models, and is passed over.
+    prediction), is no part of these models, and is passed over. `constants` are numbers that files
+    have beside the weight whose name ends so.
     """
 
     names: Mapping[str, Place | str]
@@ -111,6 +121,7 @@ class Layout:
     others: tuple[tuple[str, str], ...] = ()
     ignored: str = r"(?!)"
     drafts: str = r"(?!)"
+    constants: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 # Configurations

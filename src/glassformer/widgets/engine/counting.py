@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any
 
 from glassformer.config import CHOICES, ModelConfig
+from glassformer.layers import QK_NORMS
 from glassformer.parameters import Part
 
 # The largest allowed size, for which the parameter count is still an exact whole number in JavaScript.
@@ -22,8 +23,8 @@ LIMITS = {
 FOLLOWS = ("n_decoder_layers", "n_kv_heads", "d_head", "d_ff")  # derived from other sizes if not given
 OPTIONS: dict[str, tuple[Any, ...]] = {
     **{name: CHOICES[name] for name in ("family", "positions", "norm", "norm_placement")},
-    # Layers without a network are those of chapter 17
-    "feedforward": tuple(name for name in CHOICES["feedforward"] if name != "none"),
+    # Layers without a network are those of chapter 17; activations that learn, of chapter 18
+    "feedforward": tuple(name for name in CHOICES["feedforward"] if name not in ("none", "xielu")),
     **{name: CHOICES[name] for name in ("attention_bias", "head")},
     **{name: (False, True) for name in ("feedforward_bias", "qk_norm", "embedding_norm")},
     **{name: (False, True) for name in ("head_bias", "head_transform", "pooler")},
@@ -82,7 +83,7 @@ def formulas() -> dict[str, dict[str, Any]]:
 
 def _values(field: str) -> tuple[Any, ...]:
     """Returns the values that a field can have in a file, which are more than a view offers."""
-    return (*(RELATIONS.get(field) or OPTIONS[field]), *(("width",) if field == "qk_norm" else ()))
+    return (*(RELATIONS.get(field) or OPTIONS[field]), *(QK_NORMS if field == "qk_norm" else ()))
 
 
 def _entry(name: str, choices: dict[str, Any]) -> dict[str, Any] | None:

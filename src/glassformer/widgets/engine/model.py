@@ -71,8 +71,8 @@ def refusal(fields: Mapping[str, Any]) -> str | None:
     for name, value in MUST_BE.items():
         if (own := fields.get(name, value)) != value:
             return f"{name}={_in_json(own)} is not {_in_json(value)}"
-    if fields["qk_norm"] == "width":
-        return 'qk_norm="width" is not true or false'
+    if isinstance(fields["qk_norm"], str):
+        return f"qk_norm={_in_json(fields['qk_norm'])} is not true or false"
     kv_heads, heads = fields["n_kv_heads"], fields["n_heads"]
     if kv_heads != heads:
         return f"n_kv_heads={kv_heads} is not n_heads={heads}"

@@ -44,7 +44,7 @@ export function refusal(config) {
     const own = name in config ? config[name] : value; // a file has some fields only if they are set
     if (own !== value) return `${name}=${JSON.stringify(own)} is not ${JSON.stringify(value)}`;
   }
-  if (config.qk_norm === "width") return `qk_norm="width" is not true or false`;
+  if (typeof config.qk_norm === "string") return `qk_norm="${config.qk_norm}" is not true or false`;
   const { n_kv_heads, n_heads, n_layers, n_decoder_layers, context_length, d_head } = config;
   if (n_kv_heads !== n_heads) return `n_kv_heads=${n_kv_heads} is not n_heads=${n_heads}`;
   const kept = 16 * (n_layers + (n_decoder_layers ?? 0) + 1) * context_length * n_heads * Math.max(d_head, 16);
