@@ -225,6 +225,7 @@ CASES = {
     ),
     "seed_oss": Case("Seed-OSS", "SeedOssForCausalLM", LLAMA | {"head_dim": 8, "attention_dropout": 0.0}),
     "arcee": Case("Arcee", "ArceeForCausalLM", LLAMA),
+    "ernie4_5": Case("ERNIE 4.5", "Ernie4_5ForCausalLM", LLAMA | {"head_dim": 8, "use_bias": True} | rope(50.0)),
     "phi3": Case("Phi-3", "Phi3ForCausalLM", LLAMA),
     "phi3-window": Case("Phi-3, sliding window", "Phi3ForCausalLM", LLAMA | {"sliding_window": 7}),
     "smollm3": Case("SmolLM3", "SmolLM3ForCausalLM", DEEP | {"no_rope_layer_interval": 3} | rope(50.0)),
