@@ -115,6 +115,11 @@ KIMI = {key: value for key, value in LATENT.items() if key != "first_k_dense_rep
 YARN_WITH_FACTORS = YARN | {"beta_fast": 3.0, "beta_slow": 0.5, "mscale": 0.7, "mscale_all_dim": 1.5}
 
 
+# More experts than are chosen for most texts, and none as wide as a layer without them
+ROUTED = {"num_experts_per_tok": 3, "num_experts": 7}
+NARROW = ROUTED | {"moe_intermediate_size": 14}
+
+
 class Case(NamedTuple):
     """A model of transformers: what the parity ledger calls it, its class, and settings of its config."""
 
@@ -358,6 +363,19 @@ CASES = {
         | {"head_dim": 16, "num_experts": 0, "linear_value_head_dim": 5}
         | rope(50.0, partial_rotary_factor=0.25),
     ),
+    "mixtral": Case("Mixtral", "MixtralForCausalLM", LLAMA | ROUTED | {"sliding_window": 7} | rope(50.0)),
+    "qwen3_moe": Case(
+        "Qwen3-MoE",
+        "Qwen3MoeForCausalLM",
+        DEEP | NARROW | {"head_dim": 8, "norm_topk_prob": True, "attention_bias": True} | rope(50.0),
+    ),
+    "qwen3_moe-mixed": Case(
+        "Qwen3-MoE, every other layer, one of them dense, window",
+        "Qwen3MoeForCausalLM",
+        DEEP
+        | NARROW
+        | {"decoder_sparse_step": 2, "mlp_only_layers": [3], "use_sliding_window": True, "sliding_window": 7},
+    ),
     "kimi_linear": Case("Kimi Linear, dense", "KimiLinearForCausalLM", KIMI),
     "olmo_hybrid": Case("OLMo hybrid", "OlmoHybridForCausalLM", STATES | rope(50.0)),
     "olmo_hybrid-nope": Case(
@@ -398,7 +416,7 @@ ADDED = {
 SAVED_AS = {"mistral": "llama", "seed_oss": "qwen2", "phi3": "llama", "phi3-window": "mistral"}
 SAVED_AS |= {"qwen3_next": "qwen3_5_text", "qwen3_next-delta": "qwen3_5_text"}
 """Cases that are saved as another family, which has all that they have."""
-IN_MEMORY = ("kimi_linear", "olmo_hybrid", "olmo_hybrid-nope")
+IN_MEMORY = ("mixtral", "qwen3_moe", "qwen3_moe-mixed", "kimi_linear", "olmo_hybrid", "olmo_hybrid-nope")
 """Cases of which transformers changes names, or joins weights, when it opens a file."""
 OTHER_FILES = (*IN_MEMORY, "phi3", "phi3-window", "qwen3_next-delta")
 """Cases of which our file has other names than that of transformers, or matrices one by one."""
@@ -421,6 +439,7 @@ def make(case, dtype=torch.float32, attention="eager", sizes=None, **changes):
     kind = getattr(transformers, architecture)
     config = kind.config_class(**IDS | (T5_START if case.startswith("t5") else {}) | settings | changes)
     config._attn_implementation = attention if kind._supports_sdpa else "eager"
+    config._experts_implementation = "eager"  # any other computes in float32 at most
     model = kind(config)
     generator = torch.Generator().manual_seed(0)
     if case == "t5-v1.1":  # its checkpoints have a head of their own, though transformers' config ties it

@@ -183,6 +183,7 @@ def layout_of(config: ModelConfig, family: str | None = None) -> Layout:
     return replace(
         layout,
         names=_in_turns(names, config),
+        packed=_in_turns(layout.packed, config),
         states=_in_turns({**names, **layout.states}, config) if with_state else {},
         has_state=lambda index: config.layer(index).attention.has_state,
     )
@@ -278,8 +279,8 @@ def _meant(layer: Layer) -> dict[str, Any]:
 def _in_their_words(message: str, form: Format, settings: Mapping[str, Any]) -> str:
     """Replaces our field names in a message by the file's names for them."""
     names = {ours: key.name for ours, key in (form.fields | form.part_keys).items()}
+    message = re.sub(r"^kinds\['\w+'\]: ", "", message)
     if form.kinds is not None:
-        message = re.sub(r"^kinds\['\w+'\]: ", "", message)
         names |= {
             ours: key.name
             for own in form.kinds.own.values()

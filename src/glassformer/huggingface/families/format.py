@@ -40,7 +40,8 @@ GATES = {
 class Place:
     """The place of one of our weights in their files, and how it is stored there.
 
-    `transposed` is a matrix stored as torch's Linear has it, (out, in); ours are (in, out). Several of our weights can
+    The weights of all experts of a layer can lie one after the other in one of theirs: `expert` is the number of this
+    one. `transposed` is a matrix stored as torch's Linear has it, (out, in); ours are (in, out). Several of our weights can
     lie side by side in one of theirs: `part` is the number of this one. Or they take turns, so many columns of each
     (`turns` of a model; `widths` are then these numbers). `grouped` is a matrix (n_groups, in, out) whose groups are
     stored one below the other. `convolution` is one (taps, channels) that is stored as (channels, 1, taps), and
@@ -57,9 +58,22 @@ class Place:
     grouped: bool = False
     convolution: bool = False
     of_heads: bool = False
+    expert: int | None = None
+
+    def stored(self, shape: Shape) -> Shape:
+        """Returns the shape in which they store a weight of ours, or several side by side; of one expert, if it is."""
+        if self.convolution:
+            return (shape[1], 1, shape[0])
+        if self.grouped:
+            return (shape[0] * shape[2], shape[1])
+        if self.of_heads:
+            return (1, 1, *shape, 1)
+        return shape[::-1] if self.transposed else shape
 
     def take(self, theirs: Any, columns: slice, shape: Shape) -> Any:
         """Returns our weight of this shape, which is these columns of theirs: a view, unless it lies otherwise."""
+        if self.expert is not None:
+            theirs = theirs[self.expert]
         if self.grouped:
             n_groups, n_in, n_out = shape
             return theirs.reshape(n_groups, n_out, n_in).swapaxes(1, 2)
@@ -91,8 +105,9 @@ def linear(name: str, part: int = 0) -> Place:
 class Layout:
     """The names that a family gives its weights.
 
-    `names` has them by our name, with # for a block's number and without `weight` or `bias`, unless theirs ends
-    otherwise; `gated` has other names, if feed-forwards have a gate, and `states` in layers that keep a state, which
+    `names` has them by our name, with # for a block's number, @ for an expert's, and without `weight` or `bias`, unless
+    theirs ends otherwise; if theirs has no @, all experts of a block are in one. `packed` has other names, of files that
+    have such ones for all experts; `gated` has other names, if feed-forwards have a gate, and `states` in layers that keep a state, which
     `has_state` tells of a model. `prefix` begins all names but the head's; models without a head omit it. `copies` has
     weights that may occur twice, and the weight they belong to. `pieces` has weights that files store in pieces, with
     their names; `others` has pieces of names, and what takes their place if a weight has no place under its own.
@@ -102,6 +117,7 @@ class Layout:
     """
 
     names: Mapping[str, Place | str]
+    packed: Mapping[str, Place | str] = field(default_factory=dict)
     gated: Mapping[str, Place | str] = field(default_factory=dict)
     states: Mapping[str, Place | str] = field(default_factory=dict)
     has_state: Callable[[int], bool] = lambda _: False
@@ -166,6 +182,40 @@ class PartOf(NamedTuple):
     arguments: Mapping[str, Any]
 
 
+class Where(NamedTuple):
+    """How a file says which layers have experts: its keys, what reads them, and what writes them.
+
+    `read` returns whether each layer has experts, or whether all have; `write` takes a list.
+    """
+
+    keys: tuple[str, ...]
+    read: Callable[[Mapping[str, Any], int], list[bool] | bool]
+    write: Callable[[list[bool]], dict[str, Any]]
+
+
+EVERYWHERE = Where((), lambda _, __: True, lambda _: {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sparse:
+    """The experts that layers of a family have, as arguments of `layers.Experts`, some of which are keys.
+
+    `where` tells which layers have them; if a file has none (`n_experts` is 0), no layer does. `d_ff` is the width of an
+    expert, if it is not that of a layer without experts, and `n_shared` counts experts as wide that every token uses.
+    """
+
+    experts: Mapping[str, Any]
+    d_ff: Key | None = None
+    n_shared: Key | None = None
+    where: Where = EVERYWHERE
+
+    @property
+    def keys(self) -> dict[str, Key]:
+        """Returns its keys, by the arguments that they are."""
+        found = {"d_ff": self.d_ff, "d_shared": self.n_shared, **self.experts}
+        return {ours: key for ours, key in found.items() if isinstance(key, Key)}
+
+
 class Lack(NamedTuple):
     """What a whole model here lacks: a key, its values without that part, and what part it is.
 
@@ -205,7 +255,7 @@ class Format:
 
     `fields` maps each of our fields to their key. `always` holds what the family cannot choose. `rope`, `kinds` and
     `parts` are rotary positions, kinds of layers and parts that layers have, by their place in `layers.Layer`.
-    `must_be` lists those of their keys that change the computation, with the only values that these models support,
+    `sparse` are experts that some layers have, or all. `must_be` lists those of their keys that change the computation, with the only values that these models support,
     and why; `lacks` lists parts that whole models may have and ours do not, so that only the attention of such a file
     can be loaded. `layers` returns for each layer the name of its kind and what is its own, its rotation among it; it
     replaces `kinds`. `said` has any other names of theirs that messages use. `also` lists the keys that a function
@@ -227,6 +277,7 @@ class Format:
     rope: Rope | None = None
     kinds: Kinds | None = None
     parts: dict[str, PartOf] = field(default_factory=dict)
+    sparse: Sparse | None = None
     must_be: tuple[Rule, ...]
     lacks: tuple[Lack, ...] = ()
     layers: Callable[[Mapping[str, Any], int], list[tuple[str, dict[str, Any]]]] | None = None
@@ -245,7 +296,7 @@ class Format:
     @property
     def part_keys(self) -> dict[str, Key]:
         """Returns the keys of its parts, by the arguments that they are."""
-        return {
+        return ({} if self.sparse is None else self.sparse.keys) | {
             name: value
             for part in self.parts.values()
             for name, value in part.arguments.items()
@@ -259,6 +310,7 @@ class Format:
         parts = [key.name for key in self.part_keys.values() if not key.name.startswith("rope.")]
         return [
             *(key.name for key in self.fields.values()),
+            *(() if self.sparse is None else self.sparse.where.keys),
             *(() if self.rope is None else self.rope.keys),
             *("tie_word_embeddings", *kinds, *parts, *self.also, *self.aliases),
             *(name for name, *_ in (*self.must_be, *self.lacks)),

@@ -1,0 +1,131 @@
+"""What families with experts have in common: how files say which layers have them, and the names of their weights."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from glassformer import _checks as checks
+from glassformer.config import ModelConfig
+from glassformer.huggingface.families.format import MANY, Place, Where, linear, words_of_layers
+from glassformer.huggingface.keys import Key, each_of, unsupported
+
+TRAINING = each_of(
+    "concerns training only",
+    "router_aux_loss_coef output_router_logits router_jitter_noise input_jitter_noise",
+)
+"""Keys without effect: how evenly experts are chosen is part of a loss, and noise changes what is chosen."""
+
+
+def either(name: str, default: bool) -> Key:
+    """Returns a key that must be true or false."""
+    return Key(name, default, words={True: True, False: False})
+
+
+def has_experts(config: ModelConfig) -> bool:
+    """Claims models of which a layer has experts."""
+    return any(layer.feedforward.experts for layer, _ in config.layers(config.n_layers).values())
+
+
+# Which layers have experts
+
+
+def _few(n_layers: int) -> range:
+    if n_layers > MANY:
+        raise ValueError(f"num_hidden_layers={n_layers:,} is more than {MANY:,}, and layers differ")
+    return range(n_layers)
+
+
+def _numbers(given: Mapping[str, Any], name: str) -> list[int]:
+    """Returns a list of numbers of layers; null and nothing are an empty one."""
+    listed = given.get(name)
+    listed = [] if listed is None else listed
+    if not isinstance(listed, list) or not all(type(i) is int for i in listed):
+        raise unsupported(given, name, "it must be a list of numbers of layers, from 0")
+    return listed
+
+
+def after_first(name: str, default: int) -> Where:
+    """Returns how a file counts the layers without experts, which come first."""
+
+    def read(given: Mapping[str, Any], n_layers: int) -> list[bool] | bool:
+        n_dense = given.get(name, default)
+        checks.whole(name, n_dense, at_least=0)
+        return n_dense == 0 or (n_dense < n_layers and [i >= n_dense for i in _few(n_layers)])
+
+    return Where((name,), read, lambda each: {name: each.index(True)})
+
+
+def listed(default: int = 0, word: str = "sparse") -> Where:
+    """Returns how a file has a word for each layer; without a list, those after the first `default` have experts."""
+    name, words = "mlp_layer_types", ("dense", word)
+
+    def read(given: Mapping[str, Any], n_layers: int) -> list[bool] | bool:
+        if given.get(name) is None and default == 0:
+            return True
+        found = words_of_layers(given, n_layers, name, words, lambda i: words[i >= default])
+        return [entry == word for entry in found]
+
+    return Where((name,), read, lambda each: {name: [words[sparse] for sparse in each]})
+
+
+def _read_steps(given: Mapping[str, Any], n_layers: int) -> list[bool] | bool:
+    step, dense = given.get("decoder_sparse_step", 1), _numbers(given, "mlp_only_layers")
+    checks.whole("decoder_sparse_step", step)
+    if step == 1 and not dense:
+        return True
+    return [(i + 1) % step == 0 and i not in dense for i in _few(n_layers)]
+
+
+STEPS = Where(
+    ("decoder_sparse_step", "mlp_only_layers"),
+    _read_steps,
+    lambda each: {"mlp_only_layers": [i for i, sparse in enumerate(each) if not sparse]},
+)
+"""Every n-th layer has experts, except those of a list."""
+
+
+def _read_numbers(given: Mapping[str, Any], n_layers: int) -> list[bool] | bool:
+    step = given.get("interleave_moe_layer_step", 1)
+    checks.whole("interleave_moe_layer_step", step)
+    if given.get("moe_layers") is None:
+        return step == 1 or [(i + 1) % step == 0 for i in _few(n_layers)]
+    return [i in _numbers(given, "moe_layers") for i in _few(n_layers)]
+
+
+NUMBERS = Where(
+    ("moe_layers", "interleave_moe_layer_step"),
+    _read_numbers,
+    lambda each: {"moe_layers": [i for i, sparse in enumerate(each) if sparse]},
+)
+"""The layers of a list have experts; without it, every n-th."""
+
+
+# The names of their weights
+
+OURS = "decoder.blocks.#.feedforward"
+GATED = {"W_gate": "gate_proj", "W_up": "up_proj", "W_down": "down_proj"}
+
+
+def named(theirs: str, router: str = "gate", **names: str) -> dict[str, Place | str]:
+    """Returns the names of a router and of experts that are stored one by one; a `shared` one, if it has a name.
+
+    `theirs` begins all, such as "model.layers.#.mlp". `names` has other ones for W_gate, W_up and W_down of experts.
+    """
+    shared = names.pop("shared", None)
+    return {
+        f"{OURS}.router.W": linear(f"{theirs}.{router}"),
+        **{f"{OURS}.experts.@.{ours}": linear(f"{theirs}.experts.@.{name}") for ours, name in (GATED | names).items()},
+        **{f"{OURS}.shared.{ours}": linear(f"{theirs}.{shared}.{name}") for ours, name in GATED.items() if shared},
+    }
+
+
+def packed(into: str, out_of: str, *, transposed: bool = True, alternate: bool = False) -> dict[str, Place | str]:
+    """Returns the names of matrices that hold all experts of a layer: gate and up side by side, or column by column."""
+    how: dict[str, Any] = {"turns": lambda _: (1, 1)} if alternate else {}
+    return {
+        f"{OURS}.experts.@.{ours}.weight": Place(name, transposed=transposed, part=part, **of_two)
+        for ours, name, part, of_two in (
+            ("W_gate", into, 0, how),
+            ("W_up", into, 1, how),
+            ("W_down", out_of, 0, {}),
+        )
+    }
