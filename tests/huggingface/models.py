@@ -67,7 +67,17 @@ LATENT = DEEP | {
     "rms_norm_eps": 0.1,
     "first_k_dense_replace": 4,
 }
-INDEXED = LATENT | {"index_n_heads": 16, "index_head_dim": 12, "index_topk": 7}
+# As in DeepSeek-V3: a layer without experts comes first, and experts lie in groups
+MIXED = {
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 3,
+    "moe_intermediate_size": 14,
+    "n_shared_experts": 2,
+    "routed_scaling_factor": 1.7,
+    "first_k_dense_replace": 1,
+}
+GROUPED = MIXED | {"n_group": 4, "topk_group": 2}
+INDEXED = LATENT | GROUPED | {"index_n_heads": 16, "index_head_dim": 12, "index_topk": 7}
 MAMBA = {
     "hidden_size": 24,
     "num_hidden_layers": 3,
@@ -105,9 +115,10 @@ STATES = DEEP | {
     "linear_conv_kernel_dim": 3,
     "rms_norm_eps": 0.1,
 }
-KIMI = {key: value for key, value in LATENT.items() if key != "first_k_dense_replace"} | {
+KIMI = {key: value for key, value in (LATENT | GROUPED).items() if "first_k" not in key and "routed_ex" not in key} | {
+    "num_experts": 8,
     "layer_types": STATES["layer_types"],
-    "mlp_layer_types": ["dense"] * 4,
+    "mlp_layer_types": ["dense"] + ["sparse"] * 3,
     "linear_num_heads": 3,
     "linear_head_dim": 5,
     "linear_conv_kernel_dim": 3,
@@ -317,12 +328,17 @@ CASES = {
         | of_kinds({"rope_theta": 50.0}, {"rope_type": "linear", "factor": 3.0, "rope_theta": 900.0}),
     ),
     "deepseek_v3-yarn": Case(
-        "DeepSeek-V3, YaRN", "DeepseekV3ForCausalLM", LATENT | {"rope_parameters": YARN_WITH_FACTORS}
+        "DeepSeek-V3, YaRN", "DeepseekV3ForCausalLM", LATENT | GROUPED | {"rope_parameters": YARN_WITH_FACTORS}
     ),
     "deepseek_v3": Case(
-        "DeepSeek-V3, queries from x, halves",
+        "DeepSeek-V3, dense, queries from x, halves",
         "DeepseekV3ForCausalLM",
         LATENT | {"q_lora_rank": None, "rope_interleave": False} | rope(50.0),
+    ),
+    "deepseek_v2": Case(
+        "DeepSeek-V2",
+        "DeepseekV2ForCausalLM",
+        LATENT | GROUPED | {"topk_method": "group_limited_greedy", "kv_lora_rank": 10} | rope(50.0),
     ),
     "deepseek_v32-yarn": Case(
         "DeepSeek-V3.2, YaRN", "DeepseekV32ForCausalLM", INDEXED | {"rope_parameters": YARN_WITH_FACTORS}
@@ -333,9 +349,17 @@ CASES = {
     "glm4_moe": Case(
         "GLM-4.5",
         "Glm4MoeForCausalLM",
-        DEEP
-        | {"head_dim": 8, "use_qk_norm": True, "attention_bias": True, "first_k_dense_replace": 4}
-        | rope(50.0),
+        DEEP | MIXED | {"head_dim": 8, "use_qk_norm": True, "attention_bias": True} | rope(50.0),
+    ),
+    "glm4_moe_lite": Case(
+        "GLM-4.7 Flash",
+        "Glm4MoeLiteForCausalLM",
+        LATENT | MIXED | {"mlp_layer_types": ["dense", "sparse"] * 2} | rope(50.0),
+    ),
+    "solar_open": Case(
+        "Solar Open",
+        "SolarOpenForCausalLM",
+        LLAMA | MIXED | {"head_dim": 8, "norm_topk_prob": False, "attention_bias": True} | rope(50.0),
     ),
     "qwen3_5": Case(
         "Qwen3.5, every layer attends",
@@ -376,7 +400,29 @@ CASES = {
         | NARROW
         | {"decoder_sparse_step": 2, "mlp_only_layers": [3], "use_sliding_window": True, "sliding_window": 7},
     ),
-    "kimi_linear": Case("Kimi Linear, dense", "KimiLinearForCausalLM", KIMI),
+    "minimax_m2": Case(
+        "MiniMax-M2",
+        "MiniMaxM2ForCausalLM",
+        LLAMA | ROUTED | {"head_dim": 8, "rotary_dim": 4, "rope_theta": 50.0},
+    ),
+    "dots1": Case(
+        "dots.llm1, windows",
+        "Dots1ForCausalLM",
+        DEEP | MIXED | {"head_dim": 8, "attention_bias": True, "sliding_window": 7, "max_window_layers": 2},
+    ),
+    "hy_v3": Case(
+        "Hy3",
+        "HYV3ForCausalLM",
+        DEEP | NARROW | {"head_dim": 8, "num_shared_experts": 2, "router_scaling_factor": 1.7} | rope(50.0),
+    ),
+    "ernie4_5_moe": Case(
+        "ERNIE 4.5, experts in every other layer",
+        "Ernie4_5_MoeForCausalLM",
+        DEEP
+        | {"moe_num_experts": 7, "moe_k": 3, "moe_intermediate_size": 14, "moe_layer_interval": 2}
+        | rope(50.0),
+    ),
+    "kimi_linear": Case("Kimi Linear", "KimiLinearForCausalLM", KIMI),
     "olmo_hybrid": Case("OLMo hybrid", "OlmoHybridForCausalLM", STATES | rope(50.0)),
     "olmo_hybrid-nope": Case(
         "OLMo hybrid, no positions, usual strength",
@@ -384,7 +430,7 @@ CASES = {
         STATES | {"linear_allow_neg_eigval": False, "attention_bias": True} | rope(None),
     ),
     "laguna": Case(
-        "Laguna, dense",
+        "Laguna",
         "LagunaForCausalLM",
         DEEP
         | {
@@ -392,8 +438,11 @@ CASES = {
             "sliding_window": 7,
             "layer_types": ["sliding_attention", "full_attention"] * 2,
             "num_attention_heads_per_layer": [4, 6, 4, 6],
-            "mlp_layer_types": ["dense"] * 4,
+            "mlp_layer_types": ["dense"] + ["sparse"] * 3,
+            "shared_expert_intermediate_size": 9,
+            "moe_routed_scaling_factor": 1.7,
         }
+        | NARROW
         | of_kinds({"rope_theta": 50.0}, YARN | {"partial_rotary_factor": 0.5}),
     ),
     "laguna-headless": Case(
@@ -416,7 +465,11 @@ ADDED = {
 SAVED_AS = {"mistral": "llama", "seed_oss": "qwen2", "phi3": "llama", "phi3-window": "mistral"}
 SAVED_AS |= {"qwen3_next": "qwen3_5_text", "qwen3_next-delta": "qwen3_5_text"}
 """Cases that are saved as another family, which has all that they have."""
-IN_MEMORY = ("mixtral", "qwen3_moe", "qwen3_moe-mixed", "kimi_linear", "olmo_hybrid", "olmo_hybrid-nope")
+IN_MEMORY = (
+    *("deepseek_v3-yarn", "deepseek_v2", "deepseek_v32-yarn", "glm_moe_dsa", "glm4_moe", "glm4_moe_lite", "solar_open"),
+    *("minimax_m2", "dots1", "hy_v3", "ernie4_5_moe", "laguna"),
+    *("mixtral", "qwen3_moe", "qwen3_moe-mixed", "kimi_linear", "olmo_hybrid", "olmo_hybrid-nope"),
+)
 """Cases of which transformers changes names, or joins weights, when it opens a file."""
 OTHER_FILES = (*IN_MEMORY, "phi3", "phi3-window", "qwen3_next-delta")
 """Cases of which our file has other names than that of transformers, or matrices one by one."""
@@ -450,6 +503,9 @@ def make(case, dtype=torch.float32, attention="eager", sizes=None, **changes):
             is_gain = weight.ndim == 1 and name.endswith("weight")
             size = next((size for part, size in sizes.items() if part in name), SIZE)
             weight.normal_(1.0 - ADDED.get(case, 0.0) if is_gain else 0.0, size, generator=generator)
+        for name, buffer in model.named_buffers():
+            if "correction_bias" in name:  # learned, though by no gradient
+                buffer.normal_(0.0, size, generator=generator)
     return model.to(dtype).eval()
 
 

@@ -146,6 +146,10 @@ def _with_experts(
         checks.whole(sparse.n_shared.name, found["d_shared"], at_least=0)
         checks.whole((sparse.d_ff or form.fields["d_ff"]).name, width)
         found["d_shared"] *= width
+    if not found.get("group_best", 1) or found.get("n_groups") in (None, 1):  # all experts are one group
+        found |= {"n_groups": 1, "top_groups": 1, "group_best": 1}
+    if not found.get("renormalize", True):
+        found["sum_eps"] = 0.0
     own = {"d_ff": width, "experts": Experts(**_floats(found, FLOATS_OF_EXPERTS))}
     which = sparse.where.read(given, n_layers)
     if isinstance(which, bool) or len(set(which)) == 1:
@@ -285,7 +289,7 @@ def _written_kinds(kinds: Kinds, names: list[str], configs: Mapping[str, ModelCo
     if kinds.switch is not None:
         given[kinds.switch.name] = True
     if kinds.first is not None:
-        given[kinds.first.name] = names.index(first)
+        given[kinds.first.name] = [*names, first].index(first)
     if not kinds.alike:
         words = {name: word for word, name in kinds.words.items()}
         given[kinds.key] = [words[name] for name in names]
@@ -298,13 +302,14 @@ def _written_experts(form: Format, sparse: Sparse, config: ModelConfig) -> dict[
     given: dict[str, Any] = {}
     if "d_ff" in form.fields:
         given[form.fields["d_ff"].name] = (dense or some)[0].d_ff
+    where = sparse.where.write([one.experts is not None for one in each])
     if not some:
-        return given | {sparse.experts["n_experts"].name: 0}
+        return given | where | {sparse.experts["n_experts"].name: 0}
     found = asdict(some[0].experts) | {"d_ff": some[0].d_ff}
     if sparse.n_shared is not None:
         found["d_shared"] //= found["d_ff"]
     given |= {key.name: _written(key, found[ours]) for ours, key in sparse.keys.items()}
-    return given | sparse.where.write([one.experts is not None for one in each])
+    return given | where
 
 
 def _written(key: Key, value: Any) -> Any:

@@ -28,7 +28,8 @@ def has_experts(config: ModelConfig) -> bool:
 # Which layers have experts
 
 
-def _few(n_layers: int) -> range:
+def few(n_layers: int) -> range:
+    """Returns the numbers of layers, of which there must not be too many to list."""
     if n_layers > MANY:
         raise ValueError(f"num_hidden_layers={n_layers:,} is more than {MANY:,}, and layers differ")
     return range(n_layers)
@@ -49,22 +50,29 @@ def after_first(name: str, default: int) -> Where:
     def read(given: Mapping[str, Any], n_layers: int) -> list[bool] | bool:
         n_dense = given.get(name, default)
         checks.whole(name, n_dense, at_least=0)
-        return n_dense == 0 or (n_dense < n_layers and [i >= n_dense for i in _few(n_layers)])
+        return n_dense == 0 or (n_dense < n_layers and [i >= n_dense for i in few(n_layers)])
 
-    return Where((name,), read, lambda each: {name: each.index(True)})
+    return Where((name,), read, lambda each: {name: [*each, True].index(True)})
 
 
-def listed(default: int = 0, word: str = "sparse") -> Where:
-    """Returns how a file has a word for each layer; without a list, those after the first `default` have experts."""
+def listed(default: int = 0, word: str = "sparse", first: str | None = None) -> Where:
+    """Returns how a file has a word for each layer; without a list, those after the first `default` have experts.
+
+    The key `first`, if there is one, says how many these first ones are.
+    """
     name, words = "mlp_layer_types", ("dense", word)
+    counted = None if first is None else after_first(first, default)
 
     def read(given: Mapping[str, Any], n_layers: int) -> list[bool] | bool:
+        if given.get(name) is None and counted is not None:
+            return counted.read(given, n_layers)
         if given.get(name) is None and default == 0:
             return True
         found = words_of_layers(given, n_layers, name, words, lambda i: words[i >= default])
         return [entry == word for entry in found]
 
-    return Where((name,), read, lambda each: {name: [words[sparse] for sparse in each]})
+    keys = (name,) if first is None else (name, first)
+    return Where(keys, read, lambda each: {name: [words[sparse] for sparse in each]})
 
 
 def _read_steps(given: Mapping[str, Any], n_layers: int) -> list[bool] | bool:
@@ -72,7 +80,7 @@ def _read_steps(given: Mapping[str, Any], n_layers: int) -> list[bool] | bool:
     checks.whole("decoder_sparse_step", step)
     if step == 1 and not dense:
         return True
-    return [(i + 1) % step == 0 and i not in dense for i in _few(n_layers)]
+    return [(i + 1) % step == 0 and i not in dense for i in few(n_layers)]
 
 
 STEPS = Where(
@@ -87,8 +95,8 @@ def _read_numbers(given: Mapping[str, Any], n_layers: int) -> list[bool] | bool:
     step = given.get("interleave_moe_layer_step", 1)
     checks.whole("interleave_moe_layer_step", step)
     if given.get("moe_layers") is None:
-        return step == 1 or [(i + 1) % step == 0 for i in _few(n_layers)]
-    return [i in _numbers(given, "moe_layers") for i in _few(n_layers)]
+        return step == 1 or [(i + 1) % step == 0 for i in few(n_layers)]
+    return [i in _numbers(given, "moe_layers") for i in few(n_layers)]
 
 
 NUMBERS = Where(

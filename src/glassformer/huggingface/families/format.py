@@ -57,7 +57,7 @@ class Place:
     widths: tuple[int, ...] = ()
     grouped: bool = False
     convolution: bool = False
-    of_heads: bool = False
+    axes: tuple[int, ...] = ()
     expert: int | None = None
 
     def stored(self, shape: Shape) -> Shape:
@@ -66,8 +66,8 @@ class Place:
             return (shape[1], 1, shape[0])
         if self.grouped:
             return (shape[0] * shape[2], shape[1])
-        if self.of_heads:
-            return (1, 1, *shape, 1)
+        if self.axes:
+            return tuple(shape[0] if axis < 0 else axis for axis in self.axes)
         return shape[::-1] if self.transposed else shape
 
     def take(self, theirs: Any, columns: slice, shape: Shape) -> Any:
@@ -77,7 +77,7 @@ class Place:
         if self.grouped:
             n_groups, n_in, n_out = shape
             return theirs.reshape(n_groups, n_out, n_in).swapaxes(1, 2)
-        if self.of_heads:
+        if self.axes:
             return theirs.reshape(shape)
         wide = theirs[:, 0].T if self.convolution else theirs.T if self.transposed else theirs
         if self.widths:
@@ -91,8 +91,8 @@ class Place:
         """Returns what they store of our weight, before it is transposed."""
         if self.grouped:
             return ours.swapaxes(1, 2).reshape(-1, ours.shape[1])
-        if self.of_heads:
-            return ours.reshape(1, 1, -1, 1)
+        if self.axes:
+            return ours.reshape(self.axes)
         return ours - self.added if self.added else ours
 
 
