@@ -41,7 +41,15 @@ FIRST = "first_k_dense_replace"
 
 
 def routed(
-    n_experts: Any, top_k: Any, width: int, where: Where, *, scale: float = 1.0, groups: tuple[int, int] = (1, 1)
+    n_experts: Any,
+    top_k: Any,
+    width: int,
+    where: Where,
+    *,
+    n_shared: Any = 1,
+    groups: tuple[int, int] = (1, 1),
+    renormalize: bool = True,
+    scale: float = 1.0,
 ) -> Sparse:
     """Returns the table of experts like those of DeepSeek-V3: what a family has if its file does not say."""
     return Sparse(
@@ -53,12 +61,12 @@ def routed(
             "group_best": 2,
             "scores": "sigmoid",
             "choice_bias": True,
-            "renormalize": either("norm_topk_prob", True),
+            "renormalize": either("norm_topk_prob", renormalize),
             "sum_eps": 1e-20,
             "scale": Key("routed_scaling_factor", scale),
         },
         d_ff=Key("moe_intermediate_size", width),
-        n_shared=Key("n_shared_experts", 1),
+        n_shared=Key("n_shared_experts", n_shared),
         where=where,
     )
 

@@ -17,11 +17,11 @@ from glassformer.huggingface.families.deepseek import (
     WITHOUT_EFFECT,
     routed,
 )
-from glassformer.huggingface.families.experts import after_first, either, has_experts, listed, named, packed
+from glassformer.huggingface.families.experts import after_first, has_experts, listed, named, packed
 from glassformer.huggingface.families.format import Format, Sparse
 from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, llama_with, windows
 from glassformer.huggingface.families.rope import Rope
-from glassformer.huggingface.keys import Key, contradiction, each_of
+from glassformer.huggingface.keys import NEEDED, Key, contradiction, each_of
 
 DOTS1 = replace(
     LLAMA,
@@ -30,10 +30,7 @@ DOTS1 = replace(
     fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 32), "feedforward_bias": None}),
     always={**LLAMA.always, "qk_norm": True, "feedforward_bias": False},
     kinds=windows(first=Key("max_window_layers", 62)),
-    sparse=replace(
-        routed(None, None, 1408, after_first(FIRST, 0)),
-        n_shared=Key("n_shared_experts"),
-    ),
+    sparse=routed(NEEDED, NEEDED, 1408, after_first(FIRST, 0), n_shared=NEEDED, renormalize=False),
     must_be=(*RULES, NO_FEEDFORWARD_BIASES, *ROUTING),
     aliases=ALIASES,
     without_effect=WITHOUT_EFFECT,

@@ -63,7 +63,7 @@ SOLAR_OPEN = replace(
     GLM4_MOE,
     model_type="solar_open",
     architectures=("SolarOpenForCausalLM", "SolarOpenModel"),
-    fields=llama_with({"d_head": Key("head_dim", 128), "qk_norm": None}, GLM4_MOE),
+    fields=llama_with({"d_head": Key("head_dim", 128), "d_ff": None, "qk_norm": None}, GLM4_MOE),
     rope=Rope(base=1e6, share=1.0),
     sparse=routed(128, 8, 1280, EVERYWHERE),
     must_be=(*GLM4_MOE.must_be, ("use_qk_norm", (False, None), "this family norms no queries and keys")),
