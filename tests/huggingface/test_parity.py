@@ -22,6 +22,7 @@ from .models import (
     ADDED,
     CASES,
     IN_MEMORY,
+    MIXTURES,
     OTHER_FILES,
     all_in_double,
     ask_ours,
@@ -194,6 +195,7 @@ DIFFER = (
     "olmo_hybrid",
     "olmo_hybrid-nope",
     "laguna",
+    *MIXTURES,
 )
 
 
