@@ -89,6 +89,12 @@ MAMBA = {
     "chunk_size": 8,
     "layer_norm_epsilon": 0.1,
 }
+FACTORS = {
+    "embedding_multiplier": 3.0,
+    "residual_multiplier": 0.4,
+    "attention_multiplier": 0.3,
+    "logits_scaling": 0.5,
+}
 GRANITE_4 = DEEP | {
     "num_local_experts": 0,
     "shared_intermediate_size": 40,
@@ -99,10 +105,7 @@ GRANITE_4 = DEEP | {
     "mamba_d_state": 5,
     "mamba_chunk_size": 8,
     "rms_norm_eps": 0.1,
-    "embedding_multiplier": 3.0,
-    "residual_multiplier": 0.4,
-    "attention_multiplier": 0.3,
-    "logits_scaling": 0.5,
+    **FACTORS,
 }
 # Two heads of keys and four of values, which are equally wide together: transformers saves the convolution of an OLMo
 # hybrid in three equal pieces. The norm behind a state has the eps of the others, except in OLMo hybrid.
@@ -128,6 +131,7 @@ YARN_WITH_FACTORS = YARN | {"beta_fast": 3.0, "beta_slow": 0.5, "mscale": 0.7, "
 
 # More experts than are chosen for most texts, and none as wide as a layer without them
 ROUTED = {"num_experts_per_tok": 3, "num_experts": 7}
+LOCAL = {"num_experts_per_tok": 3, "num_local_experts": 7}
 NARROW = ROUTED | {"moe_intermediate_size": 14}
 
 
@@ -248,13 +252,7 @@ CASES = {
     "granite": Case(
         "Granite",
         "GraniteForCausalLM",
-        LLAMA
-        | {
-            "embedding_multiplier": 3.0,
-            "residual_multiplier": 0.4,
-            "attention_multiplier": 0.3,
-            "logits_scaling": 0.5,
-        },
+        LLAMA | FACTORS,
     ),
     # Heads of "auto" width, which is 8
     "granite4": Case("Granite 4", "GraniteMoeHybridForCausalLM", GRANITE_4),
@@ -422,6 +420,51 @@ CASES = {
         | {"moe_num_experts": 7, "moe_k": 3, "moe_intermediate_size": 14, "moe_layer_interval": 2}
         | rope(50.0),
     ),
+    "qwen2_moe": Case(
+        "Qwen2-MoE, windows in some layers, the first dense",
+        "Qwen2MoeForCausalLM",
+        DEEP
+        | NARROW
+        | {"shared_expert_intermediate_size": 18, "mlp_only_layers": [0], "num_hidden_layers": 5}
+        | {"use_sliding_window": True, "sliding_window": 7, "max_window_layers": 3},
+    ),
+    "olmoe": Case("OLMoE", "OlmoeForCausalLM", LLAMA | ROUTED | {"attention_bias": True} | rope(50.0)),
+    "granitemoe": Case("Granite 3 with experts", "GraniteMoeForCausalLM", LLAMA | LOCAL | FACTORS),
+    "granitemoeshared": Case(
+        "Granite 3 with experts and a shared one",
+        "GraniteMoeSharedForCausalLM",
+        LLAMA | LOCAL | FACTORS | {"shared_intermediate_size": 18, "attention_bias": True},
+    ),
+    "granite4-moe": Case(
+        "Granite 4, experts",
+        "GraniteMoeHybridForCausalLM",
+        GRANITE_4 | LOCAL | {"intermediate_size": 14},
+    ),
+    "gpt_oss": Case(
+        "gpt-oss",
+        "GptOssForCausalLM",
+        DEEP
+        | ROUTED
+        | {"head_dim": 8, "sliding_window": 7, "swiglu_limit": 0.5, "swiglu_alpha": 1.3}
+        | {"rope_parameters": YARN | {"truncate": False}},
+    ),
+    "qwen3_5_moe": Case(
+        "Qwen3.5-MoE",
+        "Qwen3_5MoeForCausalLM",
+        STATES
+        | NARROW
+        | {"head_dim": 16, "shared_expert_intermediate_size": 18}
+        | rope(50.0, partial_rotary_factor=0.25),
+    ),
+    "qwen3_next-moe": Case(
+        "Qwen3-Next, two layers dense",
+        "Qwen3NextForCausalLM",
+        STATES
+        | NARROW
+        | {"head_dim": 16, "shared_expert_intermediate_size": 18, "mlp_only_layers": [1, 2]}
+        | {"norm_topk_prob": False}
+        | rope(50.0, partial_rotary_factor=0.25),
+    ),
     "kimi_linear": Case("Kimi Linear", "KimiLinearForCausalLM", KIMI),
     "olmo_hybrid": Case("OLMo hybrid", "OlmoHybridForCausalLM", STATES | rope(50.0)),
     "olmo_hybrid-nope": Case(
@@ -452,6 +495,8 @@ CASES = {
     ),
 }
 ADDED = {
+    "qwen3_5_moe": 1.0,
+    "qwen3_next-moe": 1.0,
     "gemma": 1.0,
     "gemma2": 1.0,
     "gemma2-headless": 1.0,
@@ -465,11 +510,13 @@ ADDED = {
 SAVED_AS = {"mistral": "llama", "seed_oss": "qwen2", "phi3": "llama", "phi3-window": "mistral"}
 SAVED_AS |= {"qwen3_next": "qwen3_5_text", "qwen3_next-delta": "qwen3_5_text"}
 """Cases that are saved as another family, which has all that they have."""
-IN_MEMORY = (
-    *("deepseek_v3-yarn", "deepseek_v2", "deepseek_v32-yarn", "glm_moe_dsa", "glm4_moe", "glm4_moe_lite", "solar_open"),
-    *("minimax_m2", "dots1", "hy_v3", "ernie4_5_moe", "laguna"),
-    *("mixtral", "qwen3_moe", "qwen3_moe-mixed", "kimi_linear", "olmo_hybrid", "olmo_hybrid-nope"),
+MIXTURES = (
+    *("mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe-mixed", "olmoe", "gpt_oss"),
+    *("granitemoe", "granitemoeshared", "granite4-moe", "qwen3_5_moe", "qwen3_next-moe"),
+    *("deepseek_v3-yarn", "deepseek_v2", "deepseek_v32-yarn", "glm_moe_dsa", "glm4_moe", "glm4_moe_lite"),
+    *("solar_open", "minimax_m2", "dots1", "hy_v3", "ernie4_5_moe", "laguna", "kimi_linear"),
 )
+IN_MEMORY = (*(case for case in MIXTURES if case != "gpt_oss"), "olmo_hybrid", "olmo_hybrid-nope")
 """Cases of which transformers changes names, or joins weights, when it opens a file."""
 OTHER_FILES = (*IN_MEMORY, "phi3", "phi3-window", "qwen3_next-delta")
 """Cases of which our file has other names than that of transformers, or matrices one by one."""

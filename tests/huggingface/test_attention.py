@@ -167,7 +167,7 @@ CASES = {
             "ramp": {"rope_parameters": YARN},
             "stretching": {"rope_parameters": {"rope_type": "default", "rope_theta": 200.0}},
         },
-        "^num_local_experts=4 .* has experts",
+        None,
     ),
     "qwen3_5_text": Attention(
         "Qwen3.5",
@@ -183,7 +183,7 @@ CASES = {
         "Qwen3NextModel",
         settings_of([FULL, DELTA, FULL], head_dim=16, **QWEN, **NEXT),
         QWEN_PARTS,
-        "^num_experts=4 .* experts",
+        None,
         layers=(0, 1, 2),
         steps=STATE_STEPS,
     ),

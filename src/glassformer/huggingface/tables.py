@@ -7,7 +7,7 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import Derived, ModelConfig
-from glassformer.huggingface.families.format import Format, Kinds, PartOf, Sparse, flag, flat_kinds
+from glassformer.huggingface.families.format import Format, Kinds, PartOf, Sparse, few, flag, flat_kinds
 from glassformer.huggingface.keys import NEEDED, Key, contradiction, unsupported
 from glassformer.layers import PARTS, PLACES, Experts, Order
 
@@ -106,6 +106,9 @@ def _kinds(form: Format, kinds: Kinds, given: Mapping[str, Any]) -> tuple[dict[s
     elif kinds.every is not None:
         every = _whole(kinds.every, form, given, 1)
         runs = [(first, every - 1), (last, 1)] if every <= n_layers else [(first, n_layers)]
+        if kinds.until is not None:
+            until = _whole(kinds.until, form, given, 0)
+            runs = _runs([first if i < until and (i + 1) % every else last for i in few(n_layers)])
     elif kinds.first is not None:
         whole = min(_whole(kinds.first, form, given, 0), n_layers)
         runs = [(last, whole), (first, n_layers - whole)]

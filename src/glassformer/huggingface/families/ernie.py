@@ -7,8 +7,8 @@ from typing import Any
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.huggingface.families.deepseek import CHOICE_BIAS, MLP, PACKED, WITHOUT_EFFECT
-from glassformer.huggingface.families.experts import few, named
-from glassformer.huggingface.families.format import Place, Sparse, Where
+from glassformer.huggingface.families.experts import named
+from glassformer.huggingface.families.format import Place, Sparse, Where, few
 from glassformer.huggingface.families.llama import LLAMA, llama_with
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key

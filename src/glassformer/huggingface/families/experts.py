@@ -1,11 +1,12 @@
 """What families with experts have in common: how files say which layers have them, and the names of their weights."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.format import MANY, Place, Where, linear, words_of_layers
+from glassformer.huggingface.families.format import Place, Where, few, linear, words_of_layers
 from glassformer.huggingface.keys import Key, each_of, unsupported
 
 TRAINING = each_of(
@@ -26,13 +27,6 @@ def has_experts(config: ModelConfig) -> bool:
 
 
 # Which layers have experts
-
-
-def few(n_layers: int) -> range:
-    """Returns the numbers of layers, of which there must not be too many to list."""
-    if n_layers > MANY:
-        raise ValueError(f"num_hidden_layers={n_layers:,} is more than {MANY:,}, and layers differ")
-    return range(n_layers)
 
 
 def _numbers(given: Mapping[str, Any], name: str) -> list[int]:
@@ -91,21 +85,6 @@ STEPS = Where(
 """Every n-th layer has experts, except those of a list."""
 
 
-def _read_numbers(given: Mapping[str, Any], n_layers: int) -> list[bool] | bool:
-    step = given.get("interleave_moe_layer_step", 1)
-    checks.whole("interleave_moe_layer_step", step)
-    if given.get("moe_layers") is None:
-        return step == 1 or [(i + 1) % step == 0 for i in few(n_layers)]
-    return [i in _numbers(given, "moe_layers") for i in few(n_layers)]
-
-
-NUMBERS = Where(
-    ("moe_layers", "interleave_moe_layer_step"),
-    _read_numbers,
-    lambda each: {"moe_layers": [i for i, sparse in enumerate(each) if sparse]},
-)
-"""The layers of a list have experts; without it, every n-th."""
-
 
 # The names of their weights
 
@@ -113,12 +92,11 @@ OURS = "decoder.blocks.#.feedforward"
 GATED = {"W_gate": "gate_proj", "W_up": "up_proj", "W_down": "down_proj"}
 
 
-def named(theirs: str, router: str = "gate", **names: str) -> dict[str, Place | str]:
-    """Returns the names of a router and of experts that are stored one by one; a `shared` one, if it has a name.
+def named(theirs: str, router: str = "gate", shared: str = "", **names: str) -> dict[str, Place | str]:
+    """Returns the names of a router and of experts that are stored one by one; of a `shared` one, if it has a name.
 
     `theirs` begins all, such as "model.layers.#.mlp". `names` has other ones for W_gate, W_up and W_down of experts.
     """
-    shared = names.pop("shared", None)
     return {
         f"{OURS}.router.W": linear(f"{theirs}.{router}"),
         **{f"{OURS}.experts.@.{ours}": linear(f"{theirs}.experts.@.{name}") for ours, name in (GATED | names).items()},
@@ -126,14 +104,19 @@ def named(theirs: str, router: str = "gate", **names: str) -> dict[str, Place | 
     }
 
 
-def packed(into: str, out_of: str, *, transposed: bool = True, alternate: bool = False) -> dict[str, Place | str]:
-    """Returns the names of matrices that hold all experts of a layer: gate and up side by side, or column by column."""
-    how: dict[str, Any] = {"turns": lambda _: (1, 1)} if alternate else {}
-    return {
-        f"{OURS}.experts.@.{ours}.weight": Place(name, transposed=transposed, part=part, **of_two)
-        for ours, name, part, of_two in (
-            ("W_gate", into, 0, how),
-            ("W_up", into, 1, how),
-            ("W_down", out_of, 0, {}),
-        )
-    }
+def packed(
+    theirs: str, *, into: str = "gate_up_proj", out_of: str = "down_proj", how: str = "rows"
+) -> dict[str, Place | str]:
+    """Returns the names of matrices that hold all experts of a layer, and of one for each that has gate and up.
+
+    These are `how`: rows (out, in), gate before up, or alternating "columns" (in, out), which also have biases.
+    """
+    rows = how == "rows"
+    turns = None if rows else lambda _: (1, 1)
+    found: dict[str, Place | str] = {}
+    for part, ours, name in ((0, "W_gate", into), (1, "W_up", into), (0, "W_down", out_of)):
+        place = Place(f"{theirs}.{name}", transposed=rows, part=part, turns=turns if name == into else None)
+        found[f"{OURS}.experts.@.{ours}.weight"] = place
+        if not rows:
+            found[f"{OURS}.experts.@.{ours}.bias"] = replace(place, name=f"{place.name}_bias")
+    return found

@@ -44,9 +44,9 @@ class Place:
     one. `transposed` is a matrix stored as torch's Linear has it, (out, in); ours are (in, out). Several of our weights can
     lie side by side in one of theirs: `part` is the number of this one. Or they take turns, so many columns of each
     (`turns` of a model; `widths` are then these numbers). `grouped` is a matrix (n_groups, in, out) whose groups are
-    stored one below the other. `convolution` is one (taps, channels) that is stored as (channels, 1, taps), and
-    `of_heads` are numbers that are stored as (1, 1, heads, 1). `added` is what ours has more than theirs: Gemma stores
-    a gain without its 1.
+    stored one below the other. `convolution` is one (taps, channels) that is stored as (channels, 1, taps).
+    `axes` are those of numbers that are stored with more axes, such as (1, 1, -1, 1). `added` is what ours has more
+    than theirs: Gemma stores a gain without its 1.
     """
 
     name: str
@@ -153,7 +153,8 @@ class Kinds:
     """Which layers are of which of two kinds, and what each kind has instead of the model's fields.
 
     `key` is a list with a word for each layer, and `words` has our kinds by these words. Without a list, every n-th
-    layer is of the second kind (`every`), or the first n are (`first`), or none is. If the first kind has a key that
+    layer is of the second kind (`every`, and `until` a layer that has a key, after which all are), or the first n are
+    (`first`), or none is. If the first kind has a key that
     is null, or `switch` is false, all layers are of the second kind. If they are `alike`, a list can only repeat that.
     """
 
@@ -161,6 +162,7 @@ class Kinds:
     words: Mapping[Any, str]
     own: dict[str, dict[str, Any]]
     every: Key | int | None = None
+    until: Key | None = None
     first: Key | None = None
     switch: Key | None = None
     alike: bool = False
@@ -169,7 +171,7 @@ class Kinds:
     def keys(self) -> list[Key]:
         """Returns the keys besides the list."""
         own = [value for kind in self.own.values() for value in kind.values()]
-        return [key for key in (*own, self.every, self.first, self.switch) if isinstance(key, Key)]
+        return [key for key in (*own, self.every, self.until, self.first, self.switch) if isinstance(key, Key)]
 
 
 class PartOf(NamedTuple):
@@ -348,6 +350,13 @@ def flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
     value = given.get(name, default)
     checks.flag(name, value)
     return value
+
+
+def few(n_layers: int) -> range:
+    """Returns the numbers of layers that differ, if there are not too many to list."""
+    if n_layers > MANY:
+        raise ValueError(f"num_hidden_layers={n_layers:,} is more than {MANY:,}, for which layers must be alike")
+    return range(n_layers)
 
 
 def words_of_layers(

@@ -1,6 +1,6 @@
 """Granite 4: Granite's four factors, and layers of Mamba-2 among those that attend.
 
-Models without experts are read whole: the feed-forward network that all tokens share is then the only one.
+Without experts, the feed-forward network that all tokens share is the only one.
 """
 
 from collections.abc import Mapping
@@ -9,12 +9,13 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.format import Lack, flag, flat_kinds, linear, needed, words_of_layers
-from glassformer.huggingface.families.granite import GRANITE
-from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, llama_with
+from glassformer.huggingface.families.experts import TRAINING
+from glassformer.huggingface.families.format import Sparse, flag, flat_kinds, linear, needed, words_of_layers
+from glassformer.huggingface.families.granite import EXPERTS, GRANITE, GRANITE_MOE, IN_MEMORY
+from glassformer.huggingface.families.llama import NO_FEEDFORWARD_BIASES, RULES, llama_with
 from glassformer.huggingface.families.mamba2 import NO_LIMITS, SILU, STEPS, check_width, layer_names
 from glassformer.huggingface.families.rope import Rope
-from glassformer.huggingface.keys import Key, each_of, unsupported
+from glassformer.huggingface.keys import Key, unsupported
 from glassformer.layers import Mamba2
 
 STATE, FULL = "linear_attention", "full_attention"
@@ -108,13 +109,9 @@ GRANITE_HYBRID = replace(
         ("mamba_proj_bias", (False, None), "no matrix of a layer with a state has a bias here"),
         ("normalization_function", ("rmsnorm", None), "every norm of this family is an RMSNorm"),
     ),
-    lacks=(
-        Lack(
-            "num_local_experts",
-            (0,),
-            "experts are not built",
-            says=lambda given: given.get("num_local_experts", 8),
-        ),
+    sparse=Sparse(
+        experts={**EXPERTS, "d_shared": Key("shared_intermediate_size", 1024)},
+        d_ff=Key("intermediate_size", 11008),
     ),
     also=(
         *GRANITE.also,
@@ -125,25 +122,22 @@ GRANITE_HYBRID = replace(
     without_effect={
         **{key: why for key, why in GRANITE.without_effect.items() if key != "max_window_layers"},
         **STEPS,
-        **each_of(
-            "concerns experts, for which a whole model is refused",
-            "intermediate_size num_experts_per_tok output_router_logits router_aux_loss_coef",
-        ),
+        **TRAINING,
         "mamba_chunk_size": "says in what pieces a text is computed, with the same result",
         "init_method": "says how weights are drawn, before training",
     },
     said={**GRANITE.said, "output_eps": "rms_norm_eps"},
-    written={**LLAMA.written, "num_local_experts": 0},
     write=write,
     claims=is_hybrid,
     layout=replace(
         GRANITE.layout,
         names={
-            **GRANITE.layout.names,
+            **GRANITE_MOE.layout.names,
             "decoder.blocks.#.feedforward.W_gate": linear("model.layers.#.shared_mlp.input_linear", 0),
             "decoder.blocks.#.feedforward.W_up": linear("model.layers.#.shared_mlp.input_linear", 1),
             "decoder.blocks.#.feedforward.W_down": linear("model.layers.#.shared_mlp.output_linear"),
         },
         states=layer_names("model.layers.#.mamba"),
+        others=IN_MEMORY,
     ),
 )
