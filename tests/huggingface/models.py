@@ -118,7 +118,9 @@ STATES = DEEP | {
     "linear_conv_kernel_dim": 3,
     "rms_norm_eps": 0.1,
 }
-KIMI = {key: value for key, value in (LATENT | GROUPED).items() if "first_k" not in key and "routed_ex" not in key} | {
+KIMI = {
+    key: value for key, value in (LATENT | GROUPED).items() if "first_k" not in key and "routed_ex" not in key
+} | {
     "num_experts": 8,
     "layer_types": STATES["layer_types"],
     "mlp_layer_types": ["dense"] + ["sparse"] * 3,
@@ -245,7 +247,9 @@ CASES = {
     ),
     "seed_oss": Case("Seed-OSS", "SeedOssForCausalLM", LLAMA | {"head_dim": 8, "attention_dropout": 0.0}),
     "arcee": Case("Arcee", "ArceeForCausalLM", LLAMA),
-    "ernie4_5": Case("ERNIE 4.5", "Ernie4_5ForCausalLM", LLAMA | {"head_dim": 8, "use_bias": True} | rope(50.0)),
+    "ernie4_5": Case(
+        "ERNIE 4.5", "Ernie4_5ForCausalLM", LLAMA | {"head_dim": 8, "use_bias": True} | rope(50.0)
+    ),
     "phi3": Case("Phi-3", "Phi3ForCausalLM", LLAMA),
     "phi3-window": Case("Phi-3, sliding window", "Phi3ForCausalLM", LLAMA | {"sliding_window": 7}),
     "smollm3": Case("SmolLM3", "SmolLM3ForCausalLM", DEEP | {"no_rope_layer_interval": 3} | rope(50.0)),
@@ -326,7 +330,9 @@ CASES = {
         | of_kinds({"rope_theta": 50.0}, {"rope_type": "linear", "factor": 3.0, "rope_theta": 900.0}),
     ),
     "deepseek_v3-yarn": Case(
-        "DeepSeek-V3, YaRN", "DeepseekV3ForCausalLM", LATENT | GROUPED | {"rope_parameters": YARN_WITH_FACTORS}
+        "DeepSeek-V3, YaRN",
+        "DeepseekV3ForCausalLM",
+        LATENT | GROUPED | {"rope_parameters": YARN_WITH_FACTORS},
     ),
     "deepseek_v3": Case(
         "DeepSeek-V3, dense, queries from x, halves",

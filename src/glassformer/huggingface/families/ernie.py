@@ -82,13 +82,19 @@ ERNIE4_5_MOE = replace(
         d_ff=Key("moe_intermediate_size", 1536),
         n_shared=Key("moe_num_shared_experts", 2),
         where=Where(
-            ("moe_layer_start_index", "moe_layer_end_index", "moe_layer_interval"), _read_interval, _write_interval
+            ("moe_layer_start_index", "moe_layer_end_index", "moe_layer_interval"),
+            _read_interval,
+            _write_interval,
         ),
     ),
     must_be=(
         *LLAMA.must_be,
         ("use_bias", (False, None), "experts of this family have no biases, though its other matrices could"),
-        ("moe_norm_min", (1e-12,), "the sum of the chosen probabilities is never as small as its least value"),
+        (
+            "moe_norm_min",
+            (1e-12,),
+            "the sum of the chosen probabilities is never as small as its least value",
+        ),
     ),
     aliases={**LLAMA.aliases, "num_experts": "moe_num_experts", "num_experts_per_tok": "moe_k"},
     without_effect=LLAMA.without_effect | WITHOUT_EFFECT,

@@ -19,12 +19,11 @@ from glassformer.huggingface.families.deepseek import (
     V3,
     V32,
     WITHOUT_EFFECT,
-    is_latent,
-    latent_layers,
     routed,
 )
 from glassformer.huggingface.families.experts import after_first, has_experts, listed
 from glassformer.huggingface.families.format import EVERYWHERE
+from glassformer.huggingface.families.latent import is_latent, latent_layers
 from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, llama_with
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key
@@ -55,9 +54,7 @@ GLM4_MOE = replace(
     aliases=V3.aliases,
     without_effect=WITHOUT_EFFECT,
     claims=rotates_a_part,
-    layout=replace(
-        LLAMA.layout, names={**LLAMA.layout.names, **OF_EXPERTS}, packed=PACKED, drafts=DRAFTS
-    ),
+    layout=replace(LLAMA.layout, names={**LLAMA.layout.names, **OF_EXPERTS}, packed=PACKED, drafts=DRAFTS),
 )
 SOLAR_OPEN = replace(
     GLM4_MOE,
@@ -78,7 +75,9 @@ GLM4_MOE_LITE = replace(
     V3,
     model_type="glm4_moe_lite",
     architectures=("Glm4MoeLiteForCausalLM", "Glm4MoeLiteModel"),
-    fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 20), "norm_eps": Key("rms_norm_eps", 1e-5)}, V3),
+    fields=llama_with(
+        {"n_kv_heads": Key("num_key_value_heads", 20), "norm_eps": Key("rms_norm_eps", 1e-5)}, V3
+    ),
     layers=latent_layers(20),
     sparse=routed(64, 4, 1536, listed(1), scale=1.8),
     aliases={**ALIASES, "head_dim": "qk_rope_head_dim"},

@@ -9,7 +9,7 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.deepseek import CHOICE_BIAS, FIRST, SIZES, V3, latent_of, routed
+from glassformer.huggingface.families.deepseek import CHOICE_BIAS, FIRST, V3, routed
 from glassformer.huggingface.families.delta import (
     FULL,
     LINEAR,
@@ -22,6 +22,7 @@ from glassformer.huggingface.families.delta import (
 )
 from glassformer.huggingface.families.experts import either, listed, named, packed
 from glassformer.huggingface.families.format import Place, needed, words_of_layers
+from glassformer.huggingface.families.latent import SIZES, latent_of
 from glassformer.huggingface.families.llama import llama_with
 from glassformer.huggingface.keys import Key, contradiction, each_of, unsupported
 from glassformer.layers import LatentAttention, LinearAttention
@@ -152,7 +153,7 @@ KIMI_LINEAR = replace(
             **named(BLOCK, W_gate="w1", W_up="w3", W_down="w2", shared="shared_experts"),
             CHOICE_BIAS: f"{BLOCK}.gate.e_score_correction_bias",
         },
-        packed=packed(f"{BLOCK}.experts.gate_up_proj", f"{BLOCK}.experts.down_proj"),
+        packed=packed(f"{BLOCK}.experts"),
         states=names_of(
             A,
             {
