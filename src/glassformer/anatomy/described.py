@@ -61,7 +61,10 @@ def _with_lists(formula: str) -> str:
     """Writes out the lists that a formula of lacking.toml names, of families that our code reads and their classes."""
     classes = sorted({name for form in FORMATS.values() for name in form.architectures})
     parts = sorted(name for name, form in FORMATS.items() if form.rope and form.rope.share is not None)
-    for name, known in {"FAMILIES": list(FORMATS), "CLASSES": classes, "TURN_PARTS": parts}.items():
+    sparse = {name: form.sparse.experts for name, form in FORMATS.items() if form.sparse}
+    limited = [name for name, experts in sparse.items() if "limit" in experts]
+    lists = {"FAMILIES": list(FORMATS), "CLASSES": classes, "TURN_PARTS": parts}
+    for name, known in (lists | {"ROUTING": list(sparse), "LIMITED": limited}).items():
         formula = formula.replace(name, str(known))
     return formula
 
