@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.config import ModelConfig
-from glassformer.layers import Residual
+from glassformer.layers import Experts, Residual, Sinks
 
 __all__ = ["PUBLISHED", "TEACHING", "Published", "published"]
 __dir__ = __all__.copy
@@ -62,6 +62,9 @@ LLAMA_LIKE = {
 }  # fmt: skip
 QWEN2_LIKE = LLAMA_LIKE | {"rope_base": 1_000_000.0, "norm_eps": 1e-6, "attention_bias": "qkv"}
 SANDWICH, OUTPUT = Residual(placement="sandwich"), Residual(placement="output")
+GPT_OSS_EXPERTS = Experts(
+    n_experts=32, top_k=4, scores="chosen", router_bias=True, limit=7.0, offset=1.0, sharpness=1.702
+)
 QWEN3_LIKE = LLAMA_LIKE | {"rope_base": 1_000_000.0, "norm_eps": 1e-6, "qk_norm": True}
 
 
@@ -88,6 +91,9 @@ QWEN3 = f"Qwen Team 2025, Qwen3 Technical Report, section 2; {HUB}Qwen/"
 SMOLLM3 = f"Bakouch et al. 2025, SmolLM3: smol, multilingual, long-context reasoner; {HUB}HuggingFaceTB/"
 GEMMA_3 = f"Gemma Team 2025, Gemma 3 Technical Report, section 2; {HUB}google/"
 OLMO_3 = f"Olmo Team 2025, Olmo 3; {HUB}allenai/"
+MIXTRAL = f"Jiang et al. 2024, Mixtral of Experts, table 1; {HUB}mistralai/"
+OLMOE = f"Muennighoff et al. 2024, OLMoE: Open Mixture-of-Experts Language Models, table 10; {HUB}allenai/"
+GPT_OSS = f"OpenAI 2025, gpt-oss-120b & gpt-oss-20b Model Card, section 2; {HUB}openai/"
 SMOLLM2 = f"Allal et al. 2025, SmolLM2; {HUB}HuggingFaceTB/"
 TINYLLAMA = f"Zhang et al. 2024, TinyLlama, section 2; {HUB}TinyLlama/"
 BLOOM = f"Le Scao et al. 2022, BLOOM, section 3.2; {HUB}bigscience/"
@@ -227,6 +233,33 @@ PUBLISHED: dict[str, Published] = {
         norm_eps=1e-6, rope_base=5_000_000.0, head="tied",
         kinds={"rotated": {}, "unrotated": {"positions": "none"}}, order="rotated*3 unrotated",
         note="Every fourth layer rotates nothing, so it tells positions apart only by what other layers wrote.",
+    ),
+    # Decoders with experts
+    "mixtral-8x7b": _model(
+        46_702_792_704, f"{MIXTRAL}Mixtral-8x7B-v0.1", LLAMA_LIKE, 4096, 32, 32, 14_336, 32_000, 32_768, n_kv_heads=8,
+        rope_base=1_000_000.0, kinds={"every": {"experts": Experts(n_experts=8, top_k=2)}},
+        note="2 of 8 experts: a token uses 12,879,925,248 of the parameters.",
+    ),
+    "olmoe-1b-7b": _model(
+        6_919_161_856, f"{OLMOE}OLMoE-1B-7B-0924", LLAMA_LIKE, 2048, 16, 16, 1024, 50_304, 4096, qk_norm="width",
+        kinds={"every": {"experts": Experts(n_experts=64, top_k=8, renormalize=False)}},
+        note="8 of 64 experts: a token uses 1,282,017,280 of the parameters.",
+    ),
+    "qwen3-30b-a3b": _model(
+        30_532_122_624, f"{QWEN3}Qwen3-30B-A3B", QWEN3_LIKE, 2048, 48, 32, 768, 151_936, 40_960, n_kv_heads=4, d_head=128,
+        kinds={"every": {"experts": Experts(n_experts=128, top_k=8)}},
+        note="8 of 128 experts: a token uses 3,353,032,704 of the parameters.",
+    ),
+    "gpt-oss-20b": _model(
+        20_914_757_184, f"{GPT_OSS}gpt-oss-20b", LLAMA_LIKE, 2880, 24, 64, 2880, 201_088, 131_072, n_kv_heads=8, d_head=64,
+        attention_bias="all", feedforward_bias=True, rope_base=150_000.0, rope_scaling="yarn",
+        rope_interpolation=32.0, rope_original_context=4096, rope_slow=1.0, rope_fast=32.0, rope_truncate=False,
+        kinds={
+            "windowed": {"sliding_window": 128, "sinks": Sinks(), "experts": GPT_OSS_EXPERTS},
+            "full": {"sinks": Sinks(), "experts": GPT_OSS_EXPERTS},
+        },
+        order="windowed full",
+        note="4 of 32 experts: a token uses 4,187,440,704 of the parameters. Files have the experts in four bits a number.",
     ),
     # Decoders that differ from GPT-2 in a choice or two
     "bloom-560m": _model(

@@ -162,7 +162,10 @@ OLD: dict[str, list[dict[str, Any]]] = {
         {"hybrid_override_pattern": "M-M*E-"},
         {"layers_block_type": ["mamba", "moe", "attention", "mlp", "mamba", "mlp"]},
     ],
-    "granitemoehybrid": [{"layer_types": ["mamba", "attention"] * 3}, {"layers_block_type": ["mamba"] * 6}],
+    "granitemoehybrid": [
+        {"layer_types": ["mamba", "attention"] * 3},
+        {"layer_types": None, "layers_block_type": ["mamba"] * 6},
+    ],
     "glm_moe_dsa": [*DENSE, {"index_topk_freq": 2}, {"index_topk_pattern": "FSFSFS"}],
     "mistral_large4_text": [
         {"index_topk_freq": 2},
