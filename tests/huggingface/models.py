@@ -464,7 +464,12 @@ MIXTURES = (
     *("mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe-mixed", "olmoe", "gpt_oss"),
     *("granitemoe", "granitemoeshared", "granite4-moe", "qwen3_5_moe", "qwen3_next-moe"),
 )
-IN_MEMORY = (*(case for case in MIXTURES if case != "gpt_oss"), "kimi_linear", "olmo_hybrid", "olmo_hybrid-nope")
+IN_MEMORY = (
+    *(case for case in MIXTURES if case != "gpt_oss"),
+    "kimi_linear",
+    "olmo_hybrid",
+    "olmo_hybrid-nope",
+)
 """Cases of which transformers changes names, or joins weights, when it opens a file."""
 OTHER_FILES = (*IN_MEMORY, "phi3", "phi3-window", "qwen3_next-delta")
 """Cases of which our file has other names than that of transformers, or matrices one by one."""
