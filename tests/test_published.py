@@ -68,7 +68,9 @@ def test_a_token_uses_as_many_as_the_note_says(name):
     unused = 0
     for layer, n_layers in config.layers(config.n_layers).values():
         sizes = layer.feedforward.sizes | {"D": config.d_model}
-        every, active = (one(config.d_model) for one in (layer.feedforward.parameters, layer.feedforward.active))
+        every, active = (
+            one(config.d_model) for one in (layer.feedforward.parameters, layer.feedforward.active)
+        )
         unused += n_layers * (evaluate(every, sizes) - evaluate(active, sizes))
     with torch.device("meta"):
         model = in_transformers(config)

@@ -246,20 +246,21 @@ PUBLISHED: dict[str, Published] = {
         note="8 of 64 experts: a token uses 1,282,017,280 of the parameters.",
     ),
     "qwen3-30b-a3b": _model(
-        30_532_122_624, f"{QWEN3}Qwen3-30B-A3B", QWEN3_LIKE, 2048, 48, 32, 768, 151_936, 40_960, n_kv_heads=4, d_head=128,
-        kinds={"every": {"experts": Experts(n_experts=128, top_k=8)}},
+        30_532_122_624, f"{QWEN3}Qwen3-30B-A3B", QWEN3_LIKE, 2048, 48, 32, 768, 151_936, 40_960, n_kv_heads=4,
+        d_head=128, kinds={"every": {"experts": Experts(n_experts=128, top_k=8)}},
         note="8 of 128 experts: a token uses 3,353,032,704 of the parameters.",
     ),
     "gpt-oss-20b": _model(
-        20_914_757_184, f"{GPT_OSS}gpt-oss-20b", LLAMA_LIKE, 2880, 24, 64, 2880, 201_088, 131_072, n_kv_heads=8, d_head=64,
-        attention_bias="all", feedforward_bias=True, rope_base=150_000.0, rope_scaling="yarn",
-        rope_interpolation=32.0, rope_original_context=4096, rope_slow=1.0, rope_fast=32.0, rope_truncate=False,
+        20_914_757_184, f"{GPT_OSS}gpt-oss-20b", LLAMA_LIKE, 2880, 24, 64, 2880, 201_088, 131_072, n_kv_heads=8,
+        d_head=64, attention_bias="all", feedforward_bias=True, rope_base=150_000.0,
+        rope_scaling="yarn", rope_interpolation=32.0, rope_original_context=4096, rope_slow=1.0, rope_fast=32.0,
+        rope_truncate=False,
         kinds={
             "windowed": {"sliding_window": 128, "sinks": Sinks(), "experts": GPT_OSS_EXPERTS},
             "full": {"sinks": Sinks(), "experts": GPT_OSS_EXPERTS},
         },
         order="windowed full",
-        note="4 of 32 experts: a token uses 4,187,440,704 of the parameters. Files have the experts in four bits a number.",
+        note="4 of 32 experts: a token uses 4,187,440,704 of the parameters. Files have experts in 4 bits a number.",
     ),
     # Decoders that differ from GPT-2 in a choice or two
     "bloom-560m": _model(

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 from glassformer.huggingface import config_from_hf, config_to_hf, load
 
-from .models import YARN_WITH_FACTORS, all_in_double, ask_theirs, batch, make, numpy, rope
+from .models import YARN_WITH_FACTORS, all_in_double, ask_ours, ask_theirs, batch, make, numpy, rope
 
 V3, V32, GLM5, GLM45 = "deepseek_v3-yarn", "deepseek_v32-yarn", "glm_moe_dsa", "glm4_moe"
 IN_V32, IN_GLM5 = (
@@ -79,6 +79,19 @@ def test_each_part_matters_in_the_library(part, monkeypatch):
             monkeypatch.setattr(IN_GLM5, names[1], lambda *x, **how: (halves if how else pairs)(*x, **how))
         moved = numpy(ask_theirs(case, other, given)[0])
     assert abs(moved - expected).max() > 1e-3 * abs(expected).max()
+
+
+@torch.no_grad()
+def test_a_ramp_without_width_as_in_kimi_k2(tmp_path):
+    alike = YARN_WITH_FACTORS | {"beta_fast": 1.0, "beta_slow": 1.0}
+    with all_in_double():
+        theirs = make(V3, torch.float64, rope_parameters=alike)
+        theirs.save_pretrained(tmp_path)
+        given = batch(V3, False)
+        expected = numpy(ask_theirs(V3, theirs, given)[0])
+    ours = load(tmp_path, room="nn", dtype="float64")
+    assert abs(numpy(ask_ours("nn", ours, given)[0]) - expected).max() < 1e-13
+    assert config_from_hf(config_to_hf(ours.config)) == ours.config
 
 
 def test_layers_for_drafts_are_passed_over_and_no_others(tmp_path):

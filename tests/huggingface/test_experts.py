@@ -12,7 +12,19 @@ from glassformer.huggingface import config_from_hf, config_to_hf, load, save
 from glassformer.huggingface.files import Weights
 from glassformer.layers import Experts
 
-from .models import CASES, IDS, MIXTURES, NARROW, all_in_double, ask_ours, ask_theirs, batch, both_rooms, make, numpy
+from .models import (
+    CASES,
+    IDS,
+    MIXTURES,
+    NARROW,
+    all_in_double,
+    ask_ours,
+    ask_theirs,
+    batch,
+    both_rooms,
+    make,
+    numpy,
+)
 
 
 def file_of(case, **changes):
@@ -28,7 +40,9 @@ def test_experts_are_read_packed_and_one_by_one_and_each_weight_once(tmp_path, c
     theirs = make(case)
     theirs.save_pretrained(tmp_path)
     one_by_one = load(tmp_path).state_dict()
-    save_file({name: numpy(w).copy() for name, w in theirs.state_dict().items()}, tmp_path / "model.safetensors")
+    save_file(
+        {name: numpy(w).copy() for name, w in theirs.state_dict().items()}, tmp_path / "model.safetensors"
+    )
     packed = [name for name in load_file(tmp_path / "model.safetensors") if "experts.gate_up_proj" in name]
     assert packed
     reads, read = Counter(), Weights.__getitem__
@@ -76,10 +90,17 @@ def test_a_qwen_with_experts_that_also_reads_images_is_read_without_them(tmp_pat
     model = load(tmp_path, room=room, dtype="float64")
     assert np.abs(numpy(ask_ours(room, model, given)[0]) - numpy(expected)).max() < 1e-13
     assert expected.std() > 0.5
-    state = {name: numpy(w) for name, w in theirs.state_dict().items()}  # as published: "model.language_model.…"
+    state = {
+        name: numpy(w) for name, w in theirs.state_dict().items()
+    }  # as published: "model.language_model.…"
     assert any(name.startswith("model.language_model.layers.0.mlp.experts.gate_up") for name in state)
     save_file({name: w.copy() for name, w in state.items()}, tmp_path / "model.safetensors")
-    assert np.abs(numpy(ask_ours(room, load(tmp_path, room=room, dtype="float64"), given)[0]) - numpy(expected)).max() < 1e-13
+    assert (
+        np.abs(
+            numpy(ask_ours(room, load(tmp_path, room=room, dtype="float64"), given)[0]) - numpy(expected)
+        ).max()
+        < 1e-13
+    )
 
 
 # Settings

@@ -271,6 +271,11 @@ def _meant(layer: Layer) -> dict[str, Any]:
     found["attention_scale"] = layer.attention.scale  # what a residual adds has a `scale`, too
     if layer.attention.has_state:  # no keys are kept: the state has heads of its own
         found |= dict.fromkeys(("n_heads", "n_kv_heads", "d_head", "attention_scale"))
+    if (
+        experts := layer.feedforward.experts
+    ) is not None:  # a softmax has the sum 1; how evenly concerns training
+        of_one = {"balance": 0.0} | ({"renormalize": True} if experts.scores == "chosen" else {})
+        found["experts"] = asdict(replace(experts, **of_one))
     if layer.n_sublayers == 1:
         found["d_ff"] = None
     return found | {"rotation": layer.attention.rotation is not None}

@@ -57,7 +57,9 @@ def state_to_hf(
     return {
         name: _packed(
             {
-                expert: _stored(_joined([parts[part] for part in sorted(parts)], places[name].widths), places[name])
+                expert: _stored(
+                    _joined([parts[part] for part in sorted(parts)], places[name].widths), places[name]
+                )
                 for expert, parts in experts.items()
             }
         )

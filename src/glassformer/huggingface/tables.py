@@ -136,7 +136,7 @@ def _with_experts(
     """Returns kinds of layers and their order, after adding experts to those layers that have them."""
     found = {
         ours: value_of(value, form, given) if isinstance(value, Key) else value
-        for ours, value in (sparse.experts | sparse.keys).items()
+        for ours, value in {**sparse.experts, **sparse.keys}.items()
     }
     if not found["n_experts"]:
         return kinds, order
@@ -161,9 +161,7 @@ def _with_experts(
     places = Order(order or next(iter(kinds)), kinds)
     pairs = [(places[i], "sparse" if which[i] else "dense") for i in range(n_layers)]
     names = {pair: pair[1] if len(kinds) == 1 else "_".join(pair) for pair in dict.fromkeys(pairs)}
-    product = {
-        name: kinds[kind] | (own if word == "sparse" else {}) for (kind, word), name in names.items()
-    }
+    product = {name: kinds[kind] | (own if word == "sparse" else {}) for (kind, word), name in names.items()}
     return product, _in_words(_runs([names[pair] for pair in pairs]))
 
 
@@ -301,16 +299,19 @@ def _written_kinds(kinds: Kinds, names: list[str], configs: Mapping[str, ModelCo
 
 def _written_experts(form: Format, sparse: Sparse, config: ModelConfig) -> dict[str, Any]:
     each = [config.layer(i).feedforward for i in range(config.n_layers)]
-    dense, some = ([one for one in each if (one.experts is None) == without] for without in (True, False))
+    some = [(one.d_ff, one.experts) for one in each if one.experts is not None]
     given: dict[str, Any] = {}
     if "d_ff" in form.fields:
-        given[form.fields["d_ff"].name] = (dense or some)[0].d_ff
+        given[form.fields["d_ff"].name] = next(
+            (one.d_ff for one in each if one.experts is None), each[0].d_ff
+        )
     where = sparse.where.write([one.experts is not None for one in each])
     if not some:
         return given | where | {sparse.experts["n_experts"].name: 0}
-    found = asdict(some[0].experts) | {"d_ff": some[0].d_ff}
+    width, experts = some[0]
+    found = asdict(experts) | {"d_ff": width}
     if sparse.n_shared is not None:
-        found["d_shared"] //= found["d_ff"]
+        found["d_shared"] //= width
     given |= {key.name: _written(key, found[ours]) for ours, key in sparse.keys.items()}
     return given | where
 

@@ -159,9 +159,8 @@ def translated(
 
 def as_in_file(layout: Layout, state: Collection[str]) -> Layout:
     """Returns a layout with the names of packed experts, if the file has them."""
-    rows = "|".join(
-        re.escape(getattr(place, "name", place)).replace(r"\#", r"\d+") for place in layout.packed.values()
-    )
+    packed = [place.name if isinstance(place, Place) else place for place in layout.packed.values()]
+    rows = "|".join(re.escape(name).replace(r"\#", r"\d+") for name in packed)
     names = (full_name(layout, key) for key in state)
     each = (name.replace(*other) for name in names for other in (("", ""), *layout.others))
     if not rows or not any(re.fullmatch(rows, name) for name in each):

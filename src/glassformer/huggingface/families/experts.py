@@ -85,7 +85,6 @@ STEPS = Where(
 """Every n-th layer has experts, except those of a list."""
 
 
-
 # The names of their weights
 
 OURS = "decoder.blocks.#.feedforward"
@@ -99,8 +98,15 @@ def named(theirs: str, router: str = "gate", shared: str = "", **names: str) -> 
     """
     return {
         f"{OURS}.router.W": linear(f"{theirs}.{router}"),
-        **{f"{OURS}.experts.@.{ours}": linear(f"{theirs}.experts.@.{name}") for ours, name in (GATED | names).items()},
-        **{f"{OURS}.shared.{ours}": linear(f"{theirs}.{shared}.{name}") for ours, name in GATED.items() if shared},
+        **{
+            f"{OURS}.experts.@.{ours}": linear(f"{theirs}.experts.@.{name}")
+            for ours, name in (GATED | names).items()
+        },
+        **{
+            f"{OURS}.shared.{ours}": linear(f"{theirs}.{shared}.{name}")
+            for ours, name in GATED.items()
+            if shared
+        },
     }
 
 

@@ -41,8 +41,8 @@ class Place:
     """The place of one of our weights in their files, and how it is stored there.
 
     The weights of all experts of a layer can lie one after the other in one of theirs: `expert` is the number of this
-    one. `transposed` is a matrix stored as torch's Linear has it, (out, in); ours are (in, out). Several of our weights can
-    lie side by side in one of theirs: `part` is the number of this one. Or they take turns, so many columns of each
+    one. `transposed` is a matrix stored as torch's Linear has it, (out, in); ours are (in, out). Several of our weights
+    can lie side by side in one of theirs: `part` is the number of this one. Or they take turns, so many columns of each
     (`turns` of a model; `widths` are then these numbers). `grouped` is a matrix (n_groups, in, out) whose groups are
     stored one below the other. `convolution` is one (taps, channels) that is stored as (channels, 1, taps).
     `axes` are those of numbers that are stored with more axes, such as (1, 1, -1, 1). `added` is what ours has more
@@ -106,14 +106,14 @@ class Layout:
     """The names that a family gives its weights.
 
     `names` has them by our name, with # for a block's number, @ for an expert's, and without `weight` or `bias`, unless
-    theirs ends otherwise; if theirs has no @, all experts of a block are in one. `packed` has other names, of files that
-    have such ones for all experts; `gated` has other names, if feed-forwards have a gate, and `states` in layers that keep a state, which
-    `has_state` tells of a model. `prefix` begins all names but the head's; models without a head omit it. `copies` has
-    weights that may occur twice, and the weight they belong to. `pieces` has weights that files store in pieces, with
-    their names; `others` has pieces of names, and what takes their place if a weight has no place under its own.
-    `ignored` is a regular expression for entries of files that are no weights of these models. `drafts` is one for
-    the beginning of a name that only a layer for drafts has: it predicts the token after the next one (multi-token
-    prediction), is no part of these models, and is passed over.
+    theirs ends otherwise; if theirs has no @, all experts of a block are in one. `packed` has other names, of files
+    that have such ones for all experts; `gated` has other names, if feed-forwards have a gate, and `states` in layers
+    that keep a state, which `has_state` tells of a model. `prefix` begins all names but the head's; models without a
+    head omit it. `copies` has weights that may occur twice, and the weight they belong to. `pieces` has weights that
+    files store in pieces, with their names; `others` has pieces of names, and what takes their place if a weight has no
+    place under its own. `ignored` is a regular expression for entries of files that are no weights of these models.
+    `drafts` is one for the beginning of a name that only a layer for drafts has: it predicts the token after the next
+    one (multi-token prediction), is no part of these models, and is passed over.
     """
 
     names: Mapping[str, Place | str]
@@ -154,8 +154,8 @@ class Kinds:
 
     `key` is a list with a word for each layer, and `words` has our kinds by these words. Without a list, every n-th
     layer is of the second kind (`every`, and `until` a layer that has a key, after which all are), or the first n are
-    (`first`), or none is. If the first kind has a key that
-    is null, or `switch` is false, all layers are of the second kind. If they are `alike`, a list can only repeat that.
+    (`first`), or none is. If the first kind has a key that is null, or `switch` is false, all layers are of the second
+    kind. If they are `alike`, a list can only repeat that.
     """
 
     key: str
@@ -171,7 +171,9 @@ class Kinds:
     def keys(self) -> list[Key]:
         """Returns the keys besides the list."""
         own = [value for kind in self.own.values() for value in kind.values()]
-        return [key for key in (*own, self.every, self.until, self.first, self.switch) if isinstance(key, Key)]
+        return [
+            key for key in (*own, self.every, self.until, self.first, self.switch) if isinstance(key, Key)
+        ]
 
 
 class PartOf(NamedTuple):
@@ -202,8 +204,9 @@ EVERYWHERE = Where((), lambda _, __: True, lambda _: {})
 class Sparse:
     """The experts that layers of a family have, as arguments of `layers.Experts`, some of which are keys.
 
-    `where` tells which layers have them; if a file has none (`n_experts` is 0), no layer does. `d_ff` is the width of an
-    expert, if it is not that of a layer without experts, and `n_shared` counts experts as wide that every token uses.
+    `where` tells which layers have them; if a file has none (`n_experts` is 0), no layer does. `d_ff` is the width of
+    an expert, if it is not that of a layer without experts, and `n_shared` counts experts as wide that every token
+    uses.
     """
 
     experts: Mapping[str, Any]
@@ -256,15 +259,15 @@ class Format:
     """Describes the files of a family by tables; two functions do what tables cannot express.
 
     `fields` maps each of our fields to their key. `always` holds what the family cannot choose. `rope`, `kinds` and
-    `parts` are rotary positions, kinds of layers and parts that layers have, by their place in `layers.Layer`.
-    `sparse` are experts that some layers have, or all. `must_be` lists those of their keys that change the computation, with the only values that these models support,
-    and why; `lacks` lists parts that whole models may have and ours do not, so that only the attention of such a file
-    can be loaded. `layers` returns for each layer the name of its kind and what is its own, its rotation among it; it
-    replaces `kinds`. `said` has any other names of theirs that messages use. `also` lists the keys that a function
-    reads, `aliases` other names of keys, and `without_effect` keys that change no number, and why. `written` has keys
-    that a file of ours states besides. `wrapped` is the model_type of files that have one of this family as
-    text_config, beside parts for images, which are left out. `tied` is whether the head is the embedding if the file
-    does not say.
+    `parts` are rotary positions, kinds of layers and parts that layers have, by their place in `layers.Layer`. `sparse`
+    are experts that some layers have, or all. `must_be` lists those of their keys that change the computation, with the
+    only values that these models support, and why; `lacks` lists parts that whole models may have and ours do not, so
+    that only the attention of such a file can be loaded. `layers` returns for each layer the name of its kind and what
+    is its own, its rotation among it; it replaces `kinds`. `said` has any other names of theirs that messages use.
+    `also` lists the keys that a function reads, `aliases` other names of keys, and `without_effect` keys that change no
+    number, and why. `written` has keys that a file of ours states besides. `wrapped` is the model_type of files that
+    have one of this family as text_config, beside parts for images, which are left out. `tied` is whether the head is
+    the embedding if the file does not say.
 
     `architectures` are the names of its classes: first those with a head, starting with the usual one, then the one
     without. `read` returns what a file says beyond the tables, as fields of ours; the names of its weights, if there
@@ -355,7 +358,9 @@ def flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
 def few(n_layers: int) -> range:
     """Returns the numbers of layers that differ, if there are not too many to list."""
     if n_layers > MANY:
-        raise ValueError(f"num_hidden_layers={n_layers:,} is more than {MANY:,}, for which layers must be alike")
+        raise ValueError(
+            f"num_hidden_layers={n_layers:,} is more than {MANY:,}, for which layers must be alike"
+        )
     return range(n_layers)
 
 

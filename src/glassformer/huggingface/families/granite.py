@@ -53,9 +53,7 @@ GRANITE_MOE = replace(
     must_be=(*GRANITE.must_be, NO_FEEDFORWARD_BIASES),
     without_effect={**GRANITE.without_effect, **TRAINING},
     claims=has_experts,
-    layout=replace(
-        GRANITE.layout, names={**GRANITE.layout.names, **OF_EXPERTS}, others=IN_MEMORY
-    ),
+    layout=replace(GRANITE.layout, names={**GRANITE.layout.names, **OF_EXPERTS}, others=IN_MEMORY),
 )
 GRANITE_MOE_SHARED = replace(
     GRANITE_MOE,

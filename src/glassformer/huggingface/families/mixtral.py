@@ -5,7 +5,6 @@ from dataclasses import replace
 from glassformer.huggingface.families.experts import STEPS, TRAINING, either, has_experts, named, packed
 from glassformer.huggingface.families.format import Sparse, linear
 from glassformer.huggingface.families.llama import (
-    ALWAYS_DECODERS,
     LLAMA,
     MISTRAL,
     NO_FEEDFORWARD_BIASES,
@@ -54,9 +53,7 @@ QWEN2_MOE = replace(
         QWEN2,
     ),
     always={**LLAMA.always, "feedforward_bias": False},
-    kinds=windows(
-        every=2, until=Key("max_window_layers", 28), switch=Key("use_sliding_window", False)
-    ),
+    kinds=windows(every=2, until=Key("max_window_layers", 28), switch=Key("use_sliding_window", False)),
     sparse=Sparse(
         experts={
             "n_experts": Key("num_experts", 60),
@@ -101,9 +98,7 @@ QWEN3_MOE = replace(
         "max_window_layers": "transformers does not read it: if there is a window, all layers have it",
     },
     claims=has_experts,
-    layout=replace(
-        QWEN3.layout, names={**QWEN3.layout.names, **named(MLP)}, packed=packed(f"{MLP}.experts")
-    ),
+    layout=replace(QWEN3.layout, names={**QWEN3.layout.names, **named(MLP)}, packed=packed(f"{MLP}.experts")),
 )
 OLMOE = replace(
     LLAMA,
@@ -126,7 +121,5 @@ OLMOE = replace(
     aliases={**LLAMA.aliases, "num_local_experts": "num_experts"},
     without_effect={**LLAMA.without_effect, **TRAINING},
     claims=has_experts,
-    layout=replace(
-        LLAMA.layout, names={**LLAMA.layout.names, **named(MLP)}, packed=packed(f"{MLP}.experts")
-    ),
+    layout=replace(LLAMA.layout, names={**LLAMA.layout.names, **named(MLP)}, packed=packed(f"{MLP}.experts")),
 )

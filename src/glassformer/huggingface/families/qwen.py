@@ -153,24 +153,24 @@ QWEN3_5 = replace(
     ),
 )
 MLP = "model.layers.#.mlp"
+EXPERTS = {
+    "n_experts": Key("num_experts", 256),
+    "top_k": Key("num_experts_per_tok", 8),
+    "d_shared": Key("shared_expert_intermediate_size", 512),
+    "shared_gate": True,
+}
 QWEN3_5_MOE = replace(
     QWEN3_5,
     model_type="qwen3_5_moe_text",
     architectures=("Qwen3_5MoeForCausalLM", "Qwen3_5MoeTextModel"),
     fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 2), "d_ff": None}, QWEN3_5),
-    sparse=Sparse(
-        experts={
-            "n_experts": Key("num_experts", 256),
-            "top_k": Key("num_experts_per_tok", 8),
-            "d_shared": Key("shared_expert_intermediate_size", 512),
-            "shared_gate": True,
-        },
-        d_ff=Key("moe_intermediate_size", 512),
-    ),
+    sparse=Sparse(experts=EXPERTS, d_ff=Key("moe_intermediate_size", 512)),
     without_effect={
         **QWEN3_5.without_effect,
         **TRAINING,
-        **each_of("every layer has experts, whose weights have the sum 1", "intermediate_size mlp_only_layers"),
+        **each_of(
+            "every layer has experts, whose weights have the sum 1", "intermediate_size mlp_only_layers"
+        ),
     },
     wrapped="qwen3_5_moe",
     layout=replace(
@@ -192,7 +192,7 @@ QWEN3_NEXT = replace(
     rope=Rope(share=0.25),
     sparse=Sparse(
         experts={
-            **QWEN3_5_MOE.sparse.experts,
+            **EXPERTS,
             "n_experts": Key("num_experts", 512),
             "top_k": Key("num_experts_per_tok", 10),
             "renormalize": either("norm_topk_prob", True),
