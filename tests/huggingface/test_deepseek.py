@@ -8,7 +8,9 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from glassformer.anatomy import shelf
 from glassformer.huggingface import config_from_hf, config_to_hf, load
+from glassformer.published import published
 
 from .models import YARN_WITH_FACTORS, all_in_double, ask_ours, ask_theirs, batch, make, numpy, rope
 
@@ -118,6 +120,40 @@ def test_layers_for_drafts_are_passed_over_and_no_others(tmp_path):
         ValueError, match=r"=10000, but model\.layers\.9999\.self_attn\.o_proj\.weight is missing"
     ):
         load(tmp_path)
+
+
+SHELF = {one["name"]: one["config"] for one in shelf()}
+K2 = SHELF["DeepSeek-V3"] | {
+    "model_type": "kimi_k2", "vocab_size": 163840, "num_attention_heads": 64, "num_key_value_heads": 64,
+    "n_routed_experts": 384, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, "rope_theta": 50000.0,
+    "routed_scaling_factor": 2.827, "max_position_embeddings": 131072, "num_nextn_predict_layers": 0,
+    "rope_scaling": {
+        "beta_fast": 1.0, "beta_slow": 1.0, "factor": 32.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+        "original_max_position_embeddings": 4096, "type": "yarn",
+    },
+}  # fmt: skip
+FILES = {
+    "deepseek-v3": (SHELF["DeepSeek-V3"], {}),
+    "kimi-k2": (K2, {}),
+    "minimax-m2": (SHELF["MiniMax-M2.7"], {"context_length": 204_800}),
+}
+"""Published files, and what differs in them from models of `published`."""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_published_files_describe_the_models_whose_sizes_are_published(name):
+    given, differs = FILES[name]
+    wanted = published(name).config.replace(**differs)
+    found = config_from_hf(given, ignore=["quantization_config", "auto_map"])
+    assert [found.layer(i) for i in range(found.n_layers)] == [wanted.layer(i) for i in range(found.n_layers)]
+    assert found.parameter_count().total == wanted.parameter_count().total
+
+
+@pytest.mark.parametrize("name", ["DeepSeek-V3.2", "GLM-5.2", "Kimi Linear 48B-A3B"])
+def test_published_files_need_no_key_to_be_ignored_besides_how_numbers_are_stored(name):
+    config = config_from_hf(SHELF[name], ignore=["quantization_config", "auto_map"])
+    assert config.layer(config.n_layers - 1).feedforward.experts.n_experts == 256
+    assert config_from_hf(config_to_hf(config)) == config
 
 
 def file(case, **changes):

@@ -76,8 +76,17 @@ OF_A_WRAPPER = each_of(
 )
 
 
+OTHER_NAMES = {"kimi_k2": "deepseek_v3"}
+"""What files call a family, if transformers has another name for it."""
+
+
 def of_text(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the file of the part that reads text, with what else holds for it, if other parts are left out."""
+    """Returns the file of the part that reads text, with what else holds for it, if other parts are left out.
+
+    Its family has the name that transformers has for it.
+    """
+    if given.get("model_type") in tuple(OTHER_NAMES):
+        return {**given, "model_type": OTHER_NAMES[given["model_type"]]}
     inner: Any = given.get("text_config")
     inside = inner.get("model_type") if isinstance(inner, dict) else None
     if not isinstance(inside, str) or inside not in FORMATS:
