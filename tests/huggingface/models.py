@@ -417,7 +417,10 @@ CASES = {
     "hy_v3": Case(
         "Hy3",
         "HYV3ForCausalLM",
-        DEEP | NARROW | {"head_dim": 8, "num_shared_experts": 2, "router_scaling_factor": 1.7} | rope(50.0),
+        DEEP
+        | NARROW
+        | {"head_dim": 8, "num_shared_experts": 2, "router_scaling_factor": 1.7, "initializer_range": 0.02}
+        | rope(50.0),
     ),
     "ernie4_5_moe": Case(
         "ERNIE 4.5, experts in every other layer",
@@ -514,7 +517,7 @@ ADDED = {
 }
 """What our gains have more than those of the files."""
 SAVED_AS = {"mistral": "llama", "seed_oss": "qwen2", "phi3": "llama", "phi3-window": "mistral"}
-SAVED_AS |= {"qwen3_next": "qwen3_5_text", "qwen3_next-delta": "qwen3_5_text"}
+SAVED_AS |= {"qwen3_next": "qwen3_5_text", "qwen3_next-delta": "qwen3_5_text", "hy_v3": "dots1"}
 """Cases that are saved as another family, which has all that they have."""
 MIXTURES = (
     *("mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe-mixed", "olmoe", "gpt_oss"),

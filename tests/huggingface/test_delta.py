@@ -143,7 +143,7 @@ REFUSED = [
     ("qwen3_5-delta", {"attn_output_gate": False}, "attn_output_gate=False is not supported"),
     ("qwen3_5-delta", {"layer_types": ["mamba"] * 4}, "known are linear_attention, full_attention"),
     ("qwen3_next-delta", {"num_experts": 4}, "num_experts_per_tok=10 must be at most the experts to choose from, 4"),
-    ("kimi_linear", {"mlp_layer_types": None}, "mlp_layer_types=None is not supported: experts are not built"),
+    ("kimi_linear", {"moe_router_activation_func": "softmax"}, "moe_router_activation_func='softmax' is not supported"),
     ("kimi_linear", {"mla_use_nope": False}, "mla_use_nope=False is not supported"),
     ("kimi_linear", {"tie_word_embeddings": True}, "tie_word_embeddings=True is not supported"),
     ("kimi_linear", {"attention_bias": True}, "attention_bias=True is not supported"),

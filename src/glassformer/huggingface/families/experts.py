@@ -65,8 +65,11 @@ def listed(default: int = 0, word: str = "sparse", first: str | None = None) -> 
         found = words_of_layers(given, n_layers, name, words, lambda i: words[i >= default])
         return [entry == word for entry in found]
 
-    keys = (name,) if first is None else (name, first)
-    return Where(keys, read, lambda each: {name: [words[sparse] for sparse in each]})
+    def write(each: list[bool]) -> dict[str, Any]:
+        found = {name: [words[sparse] for sparse in each]}
+        return found if counted is None else found | counted.write(each)
+
+    return Where((name,) if first is None else (name, first), read, write)
 
 
 def _read_steps(given: Mapping[str, Any], n_layers: int) -> list[bool] | bool:
