@@ -281,6 +281,8 @@ FAMILIES_OF_FILES = {
     "OLMo 2, OLMo 3": ("olmo2", "decoder.", "model.", "llama"),
     "Phi-3": ("phi3", "decoder.", "model.", "llama"),
     "DeepSeek-V3, V3.2, GLM-5": ("deepseek_v32", "decoder.", "model.", "llama"),
+    "Mixtral": ("mixtral", "decoder.", "model.", "llama"),
+    "Qwen2-MoE": ("qwen2_moe", "decoder.", "model.", "llama"),
     "T5's encoder": ("t5", "encoder.", "encoder.", None),
     "T5's decoder": ("t5", "decoder.", "decoder.", None),
 }

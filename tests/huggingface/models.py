@@ -435,7 +435,7 @@ CASES = {
         DEEP
         | NARROW
         | {"shared_expert_intermediate_size": 18, "mlp_only_layers": [0], "num_hidden_layers": 5}
-        | {"use_sliding_window": True, "sliding_window": 7, "max_window_layers": 3},
+        | {"use_sliding_window": True, "sliding_window": 7, "max_window_layers": 2},
     ),
     "olmoe": Case("OLMoE", "OlmoeForCausalLM", LLAMA | ROUTED | {"attention_bias": True} | rope(50.0)),
     "granitemoe": Case("Granite 3 with experts", "GraniteMoeForCausalLM", LLAMA | LOCAL | FACTORS),

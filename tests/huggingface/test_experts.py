@@ -1,6 +1,7 @@
 """Tests what is particular to families with experts: their files, one by one and packed, and what is refused."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 import transformers
 from safetensors.numpy import load_file, save_file
 
-from glassformer.huggingface import config_from_hf, config_to_hf, load, save
+from glassformer.huggingface import config_from_hf, config_to_hf, load, save, unknown_keys
 from glassformer.huggingface.files import Weights
 from glassformer.layers import Experts
 
@@ -25,6 +26,7 @@ from .models import (
     make,
     numpy,
 )
+from .test_mamba import GRANITE
 
 
 def file_of(case, **changes):
@@ -124,9 +126,49 @@ def test_a_mixtral_of_ours_is_written_as_one():
     experts = config.layer(0).feedforward.experts
     assert experts == Experts(n_experts=7, top_k=3)
     assert config_to_hf(config)["model_type"] == "mixtral"
+    balanced = config.replace(kinds={"every": {"experts": replace(experts, balance=0.01)}})
+    assert config_to_hf(balanced) == config_to_hf(config)
     other = config.replace(kinds={"every": {"experts": Experts(n_experts=7, top_k=3, weighs="input")}})
     with pytest.raises(ValueError, match="has no experts="):
         config_to_hf(other)
+
+
+OF_ALL = {
+    "attention_dropout": 0.0, "hidden_act": "silu", "initializer_range": 0.02, "output_router_logits": False,
+    "router_aux_loss_coef": 0.001, "torch_dtype": "bfloat16", "transformers_version": "4.46.0", "use_cache": True,
+}  # fmt: skip
+QWEN1_5 = OF_ALL | {
+    "architectures": ["Qwen2MoeForCausalLM"], "decoder_sparse_step": 1, "hidden_size": 2048, "intermediate_size": 5632,
+    "max_position_embeddings": 8192, "max_window_layers": 21, "model_type": "qwen2_moe", "moe_intermediate_size": 1408,
+    "norm_topk_prob": False, "num_attention_heads": 16, "num_experts": 60, "num_experts_per_tok": 4,
+    "num_hidden_layers": 24, "num_key_value_heads": 16, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0,
+    "shared_expert_intermediate_size": 5632, "sliding_window": 32768, "tie_word_embeddings": False,
+    "use_sliding_window": False, "vocab_size": 151936,
+}  # fmt: skip
+GRANITE_3 = OF_ALL | {
+    "architectures": ["GraniteMoeForCausalLM"], "attention_bias": False, "attention_multiplier": 0.015625,
+    "embedding_multiplier": 12.0, "hidden_size": 1024, "intermediate_size": 512, "logits_scaling": 6.0,
+    "max_position_embeddings": 4096, "model_type": "granitemoe", "num_attention_heads": 16, "num_experts_per_tok": 8,
+    "num_hidden_layers": 24, "num_key_value_heads": 8, "num_local_experts": 32, "residual_multiplier": 0.22,
+    "rms_norm_eps": 1e-06, "rope_scaling": None, "rope_theta": 10000, "tie_word_embeddings": True, "vocab_size": 49155,
+}  # fmt: skip
+GRANITE_4 = GRANITE | {  # Granite 4.0 H Small
+    "hidden_size": 4096, "intermediate_size": 768, "shared_intermediate_size": 1536, "num_local_experts": 72,
+    "num_experts_per_tok": 10, "mamba_n_heads": 128, "attention_multiplier": 0.0078125, "logits_scaling": 16,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [QWEN1_5, GRANITE_3, GRANITE_4], ids=lambda given: given["model_type"])
+def test_a_published_file_says_as_many_weights_as_transformers_builds(given):
+    assert unknown_keys(given) == []
+    config = config_from_hf(given)
+    own = {key: value for key, value in given.items() if key != "model_type"}
+    with torch.device("meta"):
+        theirs = transformers.AutoModelForCausalLM.from_config(
+            transformers.AutoConfig.for_model(given["model_type"], **own)
+        )
+    assert config.parameter_count().total == sum(weight.numel() for weight in theirs.parameters())
+    assert config_from_hf(config_to_hf(config)) == config
 
 
 REFUSED = [

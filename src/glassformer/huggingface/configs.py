@@ -283,8 +283,8 @@ def _meant(layer: Layer) -> dict[str, Any]:
     if (
         experts := layer.feedforward.experts
     ) is not None:  # a softmax has the sum 1; how evenly concerns training
-        of_one = {"balance": 0.0} | ({"renormalize": True} if experts.scores == "chosen" else {})
-        found["experts"] = asdict(replace(experts, **of_one))
+        found["experts"] = asdict(experts) | {"balance": 0.0}
+        found["experts"] |= {"renormalize": True} if experts.scores == "chosen" else {}
     if layer.n_sublayers == 1:
         found["d_ff"] = None
     return found | {"rotation": layer.attention.rotation is not None}

@@ -309,7 +309,7 @@ def _written_experts(form: Format, sparse: Sparse, config: ModelConfig) -> dict[
     if not some:
         return given | where | {sparse.experts["n_experts"].name: 0}
     width, experts = some[0]
-    found = asdict(experts) | {"d_ff": width}
+    found: dict[str, Any] = asdict(experts) | {"d_ff": width}
     if sparse.n_shared is not None:
         found["d_shared"] //= width
     given |= {key.name: _written(key, found[ours]) for ours, key in sparse.keys.items()}

@@ -6,7 +6,7 @@ There are Granites with experts in every layer, and some with one that all token
 from dataclasses import replace
 
 from glassformer.huggingface.families.experts import OURS, TRAINING, has_experts, packed
-from glassformer.huggingface.families.format import PartOf, Sparse, linear
+from glassformer.huggingface.families.format import PartOf, Place, Sparse, linear
 from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, llama_with
 from glassformer.huggingface.keys import Key
 
@@ -31,12 +31,24 @@ EXPERTS = {
     "scores": "chosen",
 }
 SPARSE, SHARED = "model.layers.#.block_sparse_moe", "model.layers.#.shared_mlp"
+
+
+def shared_as(place: str) -> dict[str, Place | str]:
+    """Returns the names of the network that all tokens share, which is at this place of ours."""
+    into = {"W_gate": 0, "W_up": 1}
+    return {
+        **{
+            f"decoder.blocks.#.{place}.{ours}": linear(f"{SHARED}.input_linear", i)
+            for ours, i in into.items()
+        },
+        f"decoder.blocks.#.{place}.W_down": linear(f"{SHARED}.output_linear"),
+    }
+
+
 OF_EXPERTS = {
     f"{OURS}.router.W": linear(f"{SPARSE}.router.layer"),
     **packed(SPARSE, into="input_linear.weight", out_of="output_linear.weight"),
-    f"{OURS}.shared.W_gate": linear(f"{SHARED}.input_linear", 0),
-    f"{OURS}.shared.W_up": linear(f"{SHARED}.input_linear", 1),
-    f"{OURS}.shared.W_down": linear(f"{SHARED}.output_linear"),
+    **shared_as("feedforward.shared"),
 }
 IN_MEMORY = (
     ("experts.gate_up_proj", "input_linear.weight"),
