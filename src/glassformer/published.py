@@ -99,10 +99,13 @@ SMOLLM2 = f"Allal et al. 2025, SmolLM2; {HUB}HuggingFaceTB/"
 TINYLLAMA = f"Zhang et al. 2024, TinyLlama, section 2; {HUB}TinyLlama/"
 DEEPSEEK_V3 = f"DeepSeek-AI 2024, DeepSeek-V3 Technical Report, section 4.2; {HUB}deepseek-ai/DeepSeek-V3"
 KIMI_K2 = f"Kimi Team 2025, Kimi K2: Open Agentic Intelligence, section 2.3; {HUB}moonshotai/Kimi-K2-Instruct"
-GLM_4_5 = f"GLM-4.5 Team 2025, GLM-4.5: Agentic, Reasoning, and Coding Foundation Models; {HUB}zai-org/GLM-4.5"
+GLM_4_5 = (
+    f"GLM-4.5 Team 2025, GLM-4.5: Agentic, Reasoning, and Coding Foundation Models; {HUB}zai-org/GLM-4.5"
+)
 MINIMAX_M2 = f"MiniMax 2025, MiniMax-M2 model card; {HUB}MiniMaxAI/MiniMax-M2"
 BLOOM = f"Le Scao et al. 2022, BLOOM, section 3.2; {HUB}bigscience/"
 STARCODER = f"Li et al. 2023, StarCoder, section 5; {HUB}bigcode/"
+
 
 def _latent_mixture(factor: float, n_dense: int, experts: Experts) -> dict[str, Any]:
     """Returns what DeepSeek-V3 and Kimi K2 share: latent attention, YaRN, and experts behind dense layers."""

@@ -97,7 +97,7 @@ ERNIE4_5_MOE = replace(
         ),
     ),
     aliases={**LLAMA.aliases, "num_experts": "moe_num_experts", "num_experts_per_tok": "moe_k"},
-    without_effect=LLAMA.without_effect | WITHOUT_EFFECT,
+    without_effect={**LLAMA.without_effect, **WITHOUT_EFFECT},
     layout=replace(
         LLAMA.layout,
         names={

@@ -114,8 +114,8 @@ KIMI_LINEAR = replace(
     layers=layers,
     sparse=replace(
         OF_KIMI,
-        experts=OF_KIMI.experts
-        | {
+        experts={
+            **OF_KIMI.experts,
             "n_experts": Key("num_experts", 256),
             "top_k": Key("num_experts_per_token", 8),
             "n_groups": Key("num_expert_group", 1),
