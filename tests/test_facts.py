@@ -284,6 +284,8 @@ FAMILIES_OF_FILES = {
     "Apertus": ("apertus", "decoder.", "model.", "llama"),
     "Hunyuan": ("hunyuan_v1_dense", "decoder.", "model.", "llama"),
     "nanochat": ("nanochat", "decoder.", "model.", "llama"),
+    "Mixtral": ("mixtral", "decoder.", "model.", "llama"),
+    "Qwen2-MoE": ("qwen2_moe", "decoder.", "model.", "llama"),
     "T5's encoder": ("t5", "encoder.", "encoder.", None),
     "T5's decoder": ("t5", "decoder.", "decoder.", None),
 }

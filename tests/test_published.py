@@ -8,6 +8,7 @@ import torch
 import transformers as hf
 
 from glassformer.huggingface import config_to_hf
+from glassformer.parameters import evaluate
 from glassformer.published import PUBLISHED, TEACHING, published
 
 EVERY = PUBLISHED | TEACHING
@@ -57,7 +58,28 @@ OTHERS = {"bloom-560m": bloom, "starcoderbase-1b": starcoder}  # families that t
 def test_transformers_counts_the_same(name):
     with torch.device("meta"):
         model = OTHERS.get(name, in_transformers)(PUBLISHED[name].config)
-    assert sum(p.numel() for p in model.parameters()) == PUBLISHED[name].n_parameters  # shared ones once
+    learned = sum(b.numel() for key, b in model.named_buffers() if "correction_bias" in key)  # by no gradient
+    shared_once = sum(p.numel() for p in model.parameters())
+    assert shared_once + learned == PUBLISHED[name].n_parameters
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLISHED if "a token uses" in PUBLISHED[name].note])
+def test_a_token_uses_as_many_as_the_note_says(name):
+    """Also counted in a model of transformers: a token leaves out all experts but those that it chooses."""
+    config, total = PUBLISHED[name].config, PUBLISHED[name].n_parameters
+    unused = 0
+    for layer, n_layers in config.layers(config.n_layers).values():
+        sizes = layer.feedforward.sizes | {"D": config.d_model}
+        every, active = (
+            one(config.d_model) for one in (layer.feedforward.parameters, layer.feedforward.active)
+        )
+        unused += n_layers * (evaluate(every, sizes) - evaluate(active, sizes))
+    with torch.device("meta"):
+        model = in_transformers(config)
+    of_experts = sum(p.numel() for key, p in model.named_parameters() if ".experts." in key)
+    experts = config.layer(config.n_layers - 1).feedforward.experts
+    assert unused == of_experts * (experts.n_experts - experts.top_k) // experts.n_experts
+    assert f"a token uses {total - unused:,} of the parameters" in PUBLISHED[name].note
 
 
 OWN_DEFAULTS = {

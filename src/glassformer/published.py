@@ -5,11 +5,12 @@ Dropout is left out, because it only concerns training. If a model has no maxima
 """
 
 import difflib
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from glassformer.config import ModelConfig
-from glassformer.layers import Residual
+from glassformer.layers import Experts, LatentAttention, Residual, Sinks
 
 __all__ = ["PUBLISHED", "TEACHING", "Published", "published"]
 __dir__ = __all__.copy
@@ -62,6 +63,9 @@ LLAMA_LIKE = {
 }  # fmt: skip
 QWEN2_LIKE = LLAMA_LIKE | {"rope_base": 1_000_000.0, "norm_eps": 1e-6, "attention_bias": "qkv"}
 SANDWICH, OUTPUT = Residual(placement="sandwich"), Residual(placement="output")
+GPT_OSS_EXPERTS = Experts(
+    n_experts=32, top_k=4, scores="chosen", router_bias=True, limit=7.0, offset=1.0, sharpness=1.702
+)
 QWEN3_LIKE = LLAMA_LIKE | {"rope_base": 1_000_000.0, "norm_eps": 1e-6, "qk_norm": True}
 
 
@@ -88,10 +92,36 @@ QWEN3 = f"Qwen Team 2025, Qwen3 Technical Report, section 2; {HUB}Qwen/"
 SMOLLM3 = f"Bakouch et al. 2025, SmolLM3: smol, multilingual, long-context reasoner; {HUB}HuggingFaceTB/"
 GEMMA_3 = f"Gemma Team 2025, Gemma 3 Technical Report, section 2; {HUB}google/"
 OLMO_3 = f"Olmo Team 2025, Olmo 3; {HUB}allenai/"
+MIXTRAL = f"Jiang et al. 2024, Mixtral of Experts, table 1; {HUB}mistralai/"
+OLMOE = f"Muennighoff et al. 2024, OLMoE: Open Mixture-of-Experts Language Models, table 10; {HUB}allenai/"
+GPT_OSS = f"OpenAI 2025, gpt-oss-120b & gpt-oss-20b Model Card, section 2; {HUB}openai/"
 SMOLLM2 = f"Allal et al. 2025, SmolLM2; {HUB}HuggingFaceTB/"
 TINYLLAMA = f"Zhang et al. 2024, TinyLlama, section 2; {HUB}TinyLlama/"
+DEEPSEEK_V3 = f"DeepSeek-AI 2024, DeepSeek-V3 Technical Report, section 4.2; {HUB}deepseek-ai/DeepSeek-V3"
+KIMI_K2 = f"Kimi Team 2025, Kimi K2: Open Agentic Intelligence, section 2.3; {HUB}moonshotai/Kimi-K2-Instruct"
+GLM_4_5 = (
+    f"GLM-4.5 Team 2025, GLM-4.5: Agentic, Reasoning, and Coding Foundation Models; {HUB}zai-org/GLM-4.5"
+)
+MINIMAX_M2 = f"MiniMax 2025, MiniMax-M2 model card; {HUB}MiniMaxAI/MiniMax-M2"
 BLOOM = f"Le Scao et al. 2022, BLOOM, section 3.2; {HUB}bigscience/"
 STARCODER = f"Li et al. 2023, StarCoder, section 5; {HUB}bigcode/"
+
+
+def _latent_mixture(factor: float, n_dense: int, experts: Experts) -> dict[str, Any]:
+    """Returns what DeepSeek-V3 and Kimi K2 share: latent attention, YaRN, and experts behind dense layers."""
+    m = 0.1 * math.log(factor) + 1.0
+    form = LatentAttention(d_latent=512, d_rotated=64, d_value=128, d_query_latent=1536)
+    return LLAMA_LIKE | {
+        "d_head": 192, "norm_eps": 1e-6, "rope_layout": "interleaved", "rope_scaling": "yarn",
+        "rope_interpolation": factor, "rope_original_context": 4096, "rope_slow": 1.0, "rope_attention_factor": 1.0,
+        "attention_scale": 192**-0.5 * m * m,
+        "kinds": {"dense": {"form": form}, "sparse": {"d_ff": 2048, "form": form, "experts": experts}},
+        "order": f"dense*{n_dense} sparse*{61 - n_dense}",
+    }  # fmt: skip
+
+
+SIGMOID: dict[str, Any] = {"top_k": 8, "scores": "sigmoid", "choice_bias": True}
+SHARED = SIGMOID | {"sum_eps": 1e-20, "d_shared": 2048}
 
 GPT2_NOTE = "The paper's table says {}: its counts were mistaken, as the authors' repository says."
 BERT_NOTE = "With the pooler, without the heads of pre-training. The paper says {}."
@@ -227,6 +257,66 @@ PUBLISHED: dict[str, Published] = {
         norm_eps=1e-6, rope_base=5_000_000.0, head="tied",
         kinds={"rotated": {}, "unrotated": {"positions": "none"}}, order="rotated*3 unrotated",
         note="Every fourth layer rotates nothing, so it tells positions apart only by what other layers wrote.",
+    ),
+    # Decoders with experts
+    "mixtral-8x7b": _model(
+        46_702_792_704, f"{MIXTRAL}Mixtral-8x7B-v0.1", LLAMA_LIKE, 4096, 32, 32, 14_336, 32_000, 32_768, n_kv_heads=8,
+        rope_base=1_000_000.0, kinds={"every": {"experts": Experts(n_experts=8, top_k=2)}},
+        note="2 of 8 experts: a token uses 12,879,925,248 of the parameters.",
+    ),
+    "olmoe-1b-7b": _model(
+        6_919_161_856, f"{OLMOE}OLMoE-1B-7B-0924", LLAMA_LIKE, 2048, 16, 16, 1024, 50_304, 4096, qk_norm="width",
+        kinds={"every": {"experts": Experts(n_experts=64, top_k=8, renormalize=False)}},
+        note="8 of 64 experts: a token uses 1,282,017,280 of the parameters.",
+    ),
+    "qwen3-30b-a3b": _model(
+        30_532_122_624, f"{QWEN3}Qwen3-30B-A3B", QWEN3_LIKE, 2048, 48, 32, 768, 151_936, 40_960, n_kv_heads=4,
+        d_head=128, kinds={"every": {"experts": Experts(n_experts=128, top_k=8)}},
+        note="8 of 128 experts: a token uses 3,353,032,704 of the parameters.",
+    ),
+    "gpt-oss-20b": _model(
+        20_914_757_184, f"{GPT_OSS}gpt-oss-20b", LLAMA_LIKE, 2880, 24, 64, 2880, 201_088, 131_072, n_kv_heads=8,
+        d_head=64, attention_bias="all", feedforward_bias=True, rope_base=150_000.0,
+        rope_scaling="yarn", rope_interpolation=32.0, rope_original_context=4096, rope_slow=1.0, rope_fast=32.0,
+        rope_truncate=False,
+        kinds={
+            "windowed": {"sliding_window": 128, "sinks": Sinks(), "experts": GPT_OSS_EXPERTS},
+            "full": {"sinks": Sinks(), "experts": GPT_OSS_EXPERTS},
+        },
+        order="windowed full",
+        note="4 of 32 experts: a token uses 4,187,440,704 of the parameters. Files have experts in 4 bits a number.",
+    ),
+    "deepseek-v3": _model(
+        671_026_419_200, DEEPSEEK_V3,
+        _latent_mixture(
+            40.0, 3, Experts(n_experts=256, n_groups=8, top_groups=4, group_best=2, scale=2.5, **SHARED)
+        ),
+        7168, 61, 128, 18_432, 129_280, 163_840,
+        note="8 of 256 experts: a token uses 37,552,297,472 of the parameters. Files have a layer for drafts, too.",
+    ),
+    "kimi-k2": _model(
+        1_026_408_232_448, KIMI_K2, _latent_mixture(32.0, 1, Experts(n_experts=384, scale=2.827, **SHARED)),
+        7168, 61, 64, 18_432, 163_840, 131_072, rope_base=50_000.0, rope_fast=1.0,
+        note="8 of 384 experts: a token uses 32,861,500,928 of the parameters.",
+    ),
+    "glm-4.5": _model(
+        352_797_829_024, GLM_4_5, LLAMA_LIKE, 5120, 92, 96, 12_288, 151_552, 131_072, n_kv_heads=8, d_head=128,
+        attention_bias="qkv", qk_norm=True, rope_base=1_000_000.0, rope_share=0.5,
+        kinds={
+            "dense": {},
+            "sparse": {
+                "d_ff": 1536, "experts": Experts(n_experts=160, scale=2.5, **SHARED | {"d_shared": 1536}),
+            },
+        },
+        order="dense*3 sparse*89",
+        note="8 of 160 experts: a token uses 33,632,266,144 of the parameters. The report's 355B include a layer for "
+        "drafts, which the files have, too, but not the two matrices of the vocabulary.",
+    ),
+    "minimax-m2": _model(
+        228_689_764_864, MINIMAX_M2, LLAMA_LIKE, 3072, 62, 48, 1536, 200_064, 196_608, n_kv_heads=8, d_head=128,
+        norm_eps=1e-6, qk_norm="width", rope_base=5_000_000.0, rope_share=0.5,
+        kinds={"every": {"experts": Experts(n_experts=256, **SIGMOID)}},
+        note="8 of 256 experts: a token uses 11,030,553,088 of the parameters.",
     ),
     # Decoders that differ from GPT-2 in a choice or two
     "bloom-560m": _model(

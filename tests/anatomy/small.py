@@ -105,6 +105,9 @@ OWN: dict[str, dict[str, Any]] = {
         "first_k_dense_replace": 1,
     },
     "deepseek_v2": {"num_experts_per_tok": 3},
+    "deepseek_v32": {"index_topk": 4},
+    "glm_moe_dsa": {"index_topk": 4},
+    "kimi_linear": {"q_lora_rank": None},
     "phi3": {"sliding_window": 8},
     "starcoder2": {"sliding_window": 8},
     "ministral": {"sliding_window": 8},
@@ -159,7 +162,10 @@ OLD: dict[str, list[dict[str, Any]]] = {
         {"hybrid_override_pattern": "M-M*E-"},
         {"layers_block_type": ["mamba", "moe", "attention", "mlp", "mamba", "mlp"]},
     ],
-    "granitemoehybrid": [{"layer_types": ["mamba", "attention"] * 3}, {"layers_block_type": ["mamba"] * 6}],
+    "granitemoehybrid": [
+        {"layer_types": ["mamba", "attention"] * 3},
+        {"layer_types": None, "layers_block_type": ["mamba"] * 6},
+    ],
     "glm_moe_dsa": [*DENSE, {"index_topk_freq": 2}, {"index_topk_pattern": "FSFSFS"}],
     "mistral_large4_text": [
         {"index_topk_freq": 2},
@@ -174,7 +180,9 @@ OLD: dict[str, list[dict[str, Any]]] = {
                 "kda_layers": [1, 2, 3, 5],
                 "num_heads": 2,
                 "head_dim": 8,
-            }
+            },
+            "linear_num_heads": 2,
+            "linear_head_dim": 8,
         },
         *DENSE,
     ],
@@ -206,6 +214,7 @@ def settings_of(kind: str) -> dict[str, Any]:
     there = NEEDED.get(kind, {}) | {key: value for key, value in SIZES.items() if usual.get(key) is not None}
     if "latent" not in kind and usual.get("kv_lora_rank") is not None:
         there.pop("head_dim", None)  # that of the rotated part, which the class sets
+        there["num_key_value_heads"] = there["num_attention_heads"]  # each head has its own
     return {key: value for key, value in there.items() if other.get(key) not in there} | OWN.get(kind, {})
 
 

@@ -93,6 +93,12 @@ LACKS = (
             ("mamba2", "use_bias", True, "biases of the matrices of Mamba-2"),
             ("mamba2", "hidden_act", "gelu", "Mamba-2 with another activation than SiLU"),
             ("mamba2", "time_step_limit", [0.0, 100.0], "limits on the steps of Mamba-2"),
+            ("laguna", "moe_router_logit_softcapping", 2.0, "a soft cap on the scores of a router"),
+            ("ernie4_5_moe", "use_bias", True, "biases in networks beside experts without any"),
+            (
+                *("deepseek_v2", "norm_topk_prob", True),
+                "weights of DeepSeek-V2's experts that are divided by their sum",
+            ),
             ("granite4", "mamba_proj_bias", True, "biases of the matrices of Mamba-2"),
             ("granite4", "time_step_limit", [0.1, float("inf")], "limits on the steps of Mamba-2"),
         )

@@ -67,7 +67,17 @@ LATENT = DEEP | {
     "rms_norm_eps": 0.1,
     "first_k_dense_replace": 4,
 }
-INDEXED = LATENT | {"index_n_heads": 16, "index_head_dim": 12, "index_topk": 7}
+# As in DeepSeek-V3: a layer without experts comes first, and experts lie in groups
+MIXED = {
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 3,
+    "moe_intermediate_size": 14,
+    "n_shared_experts": 2,
+    "routed_scaling_factor": 1.7,
+    "first_k_dense_replace": 1,
+}
+GROUPED = MIXED | {"n_group": 4, "topk_group": 2}
+INDEXED = LATENT | GROUPED | {"index_n_heads": 16, "index_head_dim": 12, "index_topk": 7}
 MAMBA = {
     "hidden_size": 24,
     "num_hidden_layers": 3,
@@ -79,6 +89,12 @@ MAMBA = {
     "chunk_size": 8,
     "layer_norm_epsilon": 0.1,
 }
+FACTORS = {
+    "embedding_multiplier": 3.0,
+    "residual_multiplier": 0.4,
+    "attention_multiplier": 0.3,
+    "logits_scaling": 0.5,
+}
 GRANITE_4 = DEEP | {
     "num_local_experts": 0,
     "shared_intermediate_size": 40,
@@ -89,10 +105,7 @@ GRANITE_4 = DEEP | {
     "mamba_d_state": 5,
     "mamba_chunk_size": 8,
     "rms_norm_eps": 0.1,
-    "embedding_multiplier": 3.0,
-    "residual_multiplier": 0.4,
-    "attention_multiplier": 0.3,
-    "logits_scaling": 0.5,
+    **FACTORS,
 }
 # Two heads of keys and four of values, which are equally wide together: transformers saves the convolution of an OLMo
 # hybrid in three equal pieces. The norm behind a state has the eps of the others, except in OLMo hybrid.
@@ -105,14 +118,23 @@ STATES = DEEP | {
     "linear_conv_kernel_dim": 3,
     "rms_norm_eps": 0.1,
 }
-KIMI = {key: value for key, value in LATENT.items() if key != "first_k_dense_replace"} | {
+KIMI = {
+    key: value for key, value in (LATENT | GROUPED).items() if "first_k" not in key and "routed_ex" not in key
+} | {
+    "num_experts": 8,
     "layer_types": STATES["layer_types"],
-    "mlp_layer_types": ["dense"] * 4,
+    "mlp_layer_types": ["dense"] + ["sparse"] * 3,
     "linear_num_heads": 3,
     "linear_head_dim": 5,
     "linear_conv_kernel_dim": 3,
 }
 YARN_WITH_FACTORS = YARN | {"beta_fast": 3.0, "beta_slow": 0.5, "mscale": 0.7, "mscale_all_dim": 1.5}
+
+
+# More experts than are chosen for most texts, and none as wide as a layer without them
+ROUTED = {"num_experts_per_tok": 3, "num_experts": 7}
+LOCAL = {"num_experts_per_tok": 3, "num_local_experts": 7}
+NARROW = ROUTED | {"moe_intermediate_size": 14}
 
 
 class Case(NamedTuple):
@@ -225,19 +247,16 @@ CASES = {
     ),
     "seed_oss": Case("Seed-OSS", "SeedOssForCausalLM", LLAMA | {"head_dim": 8, "attention_dropout": 0.0}),
     "arcee": Case("Arcee", "ArceeForCausalLM", LLAMA),
+    "ernie4_5": Case(
+        "ERNIE 4.5", "Ernie4_5ForCausalLM", LLAMA | {"head_dim": 8, "use_bias": True} | rope(50.0)
+    ),
     "phi3": Case("Phi-3", "Phi3ForCausalLM", LLAMA),
     "phi3-window": Case("Phi-3, sliding window", "Phi3ForCausalLM", LLAMA | {"sliding_window": 7}),
     "smollm3": Case("SmolLM3", "SmolLM3ForCausalLM", DEEP | {"no_rope_layer_interval": 3} | rope(50.0)),
     "granite": Case(
         "Granite",
         "GraniteForCausalLM",
-        LLAMA
-        | {
-            "embedding_multiplier": 3.0,
-            "residual_multiplier": 0.4,
-            "attention_multiplier": 0.3,
-            "logits_scaling": 0.5,
-        },
+        LLAMA | FACTORS,
     ),
     # Heads of "auto" width, which is 8
     "granite4": Case("Granite 4", "GraniteMoeHybridForCausalLM", GRANITE_4),
@@ -356,12 +375,19 @@ CASES = {
         | of_kinds({"rope_theta": 50.0}, {"rope_type": "linear", "factor": 3.0, "rope_theta": 900.0}),
     ),
     "deepseek_v3-yarn": Case(
-        "DeepSeek-V3, YaRN", "DeepseekV3ForCausalLM", LATENT | {"rope_parameters": YARN_WITH_FACTORS}
+        "DeepSeek-V3, YaRN",
+        "DeepseekV3ForCausalLM",
+        LATENT | GROUPED | {"rope_parameters": YARN_WITH_FACTORS},
     ),
     "deepseek_v3": Case(
-        "DeepSeek-V3, queries from x, halves",
+        "DeepSeek-V3, dense, queries from x, halves",
         "DeepseekV3ForCausalLM",
         LATENT | {"q_lora_rank": None, "rope_interleave": False} | rope(50.0),
+    ),
+    "deepseek_v2": Case(
+        "DeepSeek-V2",
+        "DeepseekV2ForCausalLM",
+        LATENT | GROUPED | {"topk_method": "group_limited_greedy", "kv_lora_rank": 10} | rope(50.0),
     ),
     "deepseek_v32-yarn": Case(
         "DeepSeek-V3.2, YaRN", "DeepseekV32ForCausalLM", INDEXED | {"rope_parameters": YARN_WITH_FACTORS}
@@ -372,9 +398,17 @@ CASES = {
     "glm4_moe": Case(
         "GLM-4.5",
         "Glm4MoeForCausalLM",
-        DEEP
-        | {"head_dim": 8, "use_qk_norm": True, "attention_bias": True, "first_k_dense_replace": 4}
-        | rope(50.0),
+        DEEP | MIXED | {"head_dim": 8, "use_qk_norm": True, "attention_bias": True} | rope(50.0),
+    ),
+    "glm4_moe_lite": Case(
+        "GLM-4.7 Flash",
+        "Glm4MoeLiteForCausalLM",
+        LATENT | MIXED | {"mlp_layer_types": ["dense", "sparse"] * 2} | rope(50.0),
+    ),
+    "solar_open": Case(
+        "Solar Open",
+        "SolarOpenForCausalLM",
+        LLAMA | MIXED | {"head_dim": 8, "norm_topk_prob": False, "attention_bias": True} | rope(50.0),
     ),
     "qwen3_5": Case(
         "Qwen3.5, every layer attends",
@@ -402,7 +436,90 @@ CASES = {
         | {"head_dim": 16, "num_experts": 0, "linear_value_head_dim": 5}
         | rope(50.0, partial_rotary_factor=0.25),
     ),
-    "kimi_linear": Case("Kimi Linear, dense", "KimiLinearForCausalLM", KIMI),
+    "mixtral": Case("Mixtral", "MixtralForCausalLM", LLAMA | ROUTED | {"sliding_window": 7} | rope(50.0)),
+    "qwen3_moe": Case(
+        "Qwen3-MoE",
+        "Qwen3MoeForCausalLM",
+        DEEP | NARROW | {"head_dim": 8, "norm_topk_prob": True, "attention_bias": True} | rope(50.0),
+    ),
+    "qwen3_moe-mixed": Case(
+        "Qwen3-MoE, every other layer, one of them dense, window",
+        "Qwen3MoeForCausalLM",
+        DEEP
+        | NARROW
+        | {"decoder_sparse_step": 2, "mlp_only_layers": [3], "use_sliding_window": True, "sliding_window": 7},
+    ),
+    "minimax_m2": Case(
+        "MiniMax-M2",
+        "MiniMaxM2ForCausalLM",
+        LLAMA | ROUTED | {"head_dim": 8, "rotary_dim": 4, "rope_theta": 50.0},
+    ),
+    "dots1": Case(
+        "dots.llm1, windows",
+        "Dots1ForCausalLM",
+        DEEP | MIXED | {"head_dim": 8, "attention_bias": True, "sliding_window": 7, "max_window_layers": 2},
+    ),
+    "hy_v3": Case(
+        "Hy3",
+        "HYV3ForCausalLM",
+        DEEP
+        | NARROW
+        | {"head_dim": 8, "num_shared_experts": 2, "router_scaling_factor": 1.7, "initializer_range": 0.02}
+        | rope(50.0),
+    ),
+    "ernie4_5_moe": Case(
+        "ERNIE 4.5, experts in every other layer",
+        "Ernie4_5_MoeForCausalLM",
+        DEEP
+        | {"moe_num_experts": 7, "moe_k": 3, "moe_intermediate_size": 14, "moe_layer_interval": 2}
+        | rope(50.0),
+    ),
+    "qwen2_moe": Case(
+        "Qwen2-MoE, windows in some layers, the first dense",
+        "Qwen2MoeForCausalLM",
+        DEEP
+        | NARROW
+        | {"shared_expert_intermediate_size": 18, "mlp_only_layers": [0], "num_hidden_layers": 5}
+        | {"use_sliding_window": True, "sliding_window": 7, "max_window_layers": 2},
+    ),
+    "olmoe": Case("OLMoE", "OlmoeForCausalLM", LLAMA | ROUTED | {"attention_bias": True} | rope(50.0)),
+    "granitemoe": Case("Granite 3 with experts", "GraniteMoeForCausalLM", LLAMA | LOCAL | FACTORS),
+    "granitemoeshared": Case(
+        "Granite 3 with experts and a shared one",
+        "GraniteMoeSharedForCausalLM",
+        LLAMA | LOCAL | FACTORS | {"shared_intermediate_size": 18, "attention_bias": True},
+    ),
+    "granite4-moe": Case(
+        "Granite 4, experts",
+        "GraniteMoeHybridForCausalLM",
+        GRANITE_4 | LOCAL | {"intermediate_size": 14},
+    ),
+    "gpt_oss": Case(
+        "gpt-oss",
+        "GptOssForCausalLM",
+        DEEP
+        | ROUTED
+        | {"head_dim": 8, "sliding_window": 7, "swiglu_limit": 0.5, "swiglu_alpha": 1.3}
+        | {"rope_parameters": YARN | {"truncate": False}},
+    ),
+    "qwen3_5_moe": Case(
+        "Qwen3.5-MoE",
+        "Qwen3_5MoeForCausalLM",
+        STATES
+        | NARROW
+        | {"head_dim": 16, "shared_expert_intermediate_size": 18}
+        | rope(50.0, partial_rotary_factor=0.25),
+    ),
+    "qwen3_next-moe": Case(
+        "Qwen3-Next, two layers dense",
+        "Qwen3NextForCausalLM",
+        STATES
+        | NARROW
+        | {"head_dim": 16, "shared_expert_intermediate_size": 18, "mlp_only_layers": [1, 2]}
+        | {"norm_topk_prob": False}
+        | rope(50.0, partial_rotary_factor=0.25),
+    ),
+    "kimi_linear": Case("Kimi Linear", "KimiLinearForCausalLM", KIMI),
     "olmo_hybrid": Case("OLMo hybrid", "OlmoHybridForCausalLM", STATES | rope(50.0)),
     "olmo_hybrid-nope": Case(
         "OLMo hybrid, no positions, usual strength",
@@ -410,7 +527,7 @@ CASES = {
         STATES | {"linear_allow_neg_eigval": False, "attention_bias": True} | rope(None),
     ),
     "laguna": Case(
-        "Laguna, dense",
+        "Laguna",
         "LagunaForCausalLM",
         DEEP
         | {
@@ -418,8 +535,11 @@ CASES = {
             "sliding_window": 7,
             "layer_types": ["sliding_attention", "full_attention"] * 2,
             "num_attention_heads_per_layer": [4, 6, 4, 6],
-            "mlp_layer_types": ["dense"] * 4,
+            "mlp_layer_types": ["dense"] + ["sparse"] * 3,
+            "shared_expert_intermediate_size": 9,
+            "moe_routed_scaling_factor": 1.7,
         }
+        | NARROW
         | of_kinds({"rope_theta": 50.0}, YARN | {"partial_rotary_factor": 0.5}),
     ),
     "laguna-headless": Case(
@@ -429,6 +549,8 @@ CASES = {
     ),
 }
 ADDED = {
+    "qwen3_5_moe": 1.0,
+    "qwen3_next-moe": 1.0,
     "gemma": 1.0,
     "gemma2": 1.0,
     "gemma2-headless": 1.0,
@@ -440,9 +562,15 @@ ADDED = {
 }
 """What our gains have more than those of the files."""
 SAVED_AS = {"mistral": "llama", "seed_oss": "qwen2", "phi3": "llama", "phi3-window": "mistral"}
-SAVED_AS |= {"qwen3_next": "qwen3_5_text", "qwen3_next-delta": "qwen3_5_text"}
+SAVED_AS |= {"qwen3_next": "qwen3_5_text", "qwen3_next-delta": "qwen3_5_text", "hy_v3": "dots1"}
 """Cases that are saved as another family, which has all that they have."""
-IN_MEMORY = ("kimi_linear", "olmo_hybrid", "olmo_hybrid-nope")
+MIXTURES = (
+    *("mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe-mixed", "olmoe", "gpt_oss"),
+    *("granitemoe", "granitemoeshared", "granite4-moe", "qwen3_5_moe", "qwen3_next-moe"),
+    *("deepseek_v3-yarn", "deepseek_v2", "deepseek_v32-yarn", "glm_moe_dsa", "glm4_moe", "glm4_moe_lite"),
+    *("solar_open", "minimax_m2", "dots1", "hy_v3", "ernie4_5_moe", "laguna", "kimi_linear"),
+)
+IN_MEMORY = (*(case for case in MIXTURES if case != "gpt_oss"), "olmo_hybrid", "olmo_hybrid-nope")
 """Cases of which transformers changes names, or joins weights, when it opens a file."""
 OTHER_FILES = (*IN_MEMORY, "phi3", "phi3-window", "qwen3_next-delta")
 """Cases of which our file has other names than that of transformers, or matrices one by one."""
@@ -465,6 +593,7 @@ def make(case, dtype=torch.float32, attention="eager", sizes=None, **changes):
     kind = getattr(transformers, architecture)
     config = kind.config_class(**IDS | (T5_START if case.startswith("t5") else {}) | settings | changes)
     config._attn_implementation = attention if kind._supports_sdpa else "eager"
+    config._experts_implementation = "eager"  # any other computes in float32 at most
     model = kind(config)
     generator = torch.Generator().manual_seed(0)
     if case == "t5-v1.1":  # its checkpoints have a head of their own, though transformers' config ties it
@@ -475,6 +604,9 @@ def make(case, dtype=torch.float32, attention="eager", sizes=None, **changes):
             is_gain = weight.ndim == 1 and name.endswith("weight")
             size = next((size for part, size in sizes.items() if part in name), SIZE)
             weight.normal_(1.0 - ADDED.get(case, 0.0) if is_gain else 0.0, size, generator=generator)
+        for name, buffer in model.named_buffers():
+            if "correction_bias" in name:  # learned, though by no gradient
+                buffer.normal_(0.0, size, generator=generator)
     return model.to(dtype).eval()
 
 

@@ -167,7 +167,7 @@ CASES = {
             "ramp": {"rope_parameters": YARN},
             "stretching": {"rope_parameters": {"rope_type": "default", "rope_theta": 200.0}},
         },
-        "^num_local_experts=4 .* has experts",
+        None,
     ),
     "qwen3_5_text": Attention(
         "Qwen3.5",
@@ -183,7 +183,7 @@ CASES = {
         "Qwen3NextModel",
         settings_of([FULL, DELTA, FULL], head_dim=16, **QWEN, **NEXT),
         QWEN_PARTS,
-        "^num_experts=4 .* experts",
+        None,
         layers=(0, 1, 2),
         steps=STATE_STEPS,
     ),
@@ -192,7 +192,7 @@ CASES = {
         "KimiLinearModel",
         {key: value for key, value in settings_of([DELTA, FULL] * 2, **KIMI).items() if key != "head_dim"},
         KIMI_PARTS,
-        "^mlp_layer_types=.* experts",
+        None,
         steps=STATE_STEPS,
         single=3e-5,
     ),
@@ -249,14 +249,13 @@ CASES = {
         | {"attention_bias": False, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8}
         | WINDOW,
         LAGUNA_PARTS,
-        "^mlp_layer_types=.* experts",
+        None,
         layers=tuple(range(6)),
     ),
 }
 CASES["laguna-dense"] = CASES["laguna"]._replace(
     named="Laguna, a gate for each number",
     settings=CASES["laguna"].settings | {"gating": "per-element", "mlp_layer_types": ["dense"] * 6},
-    why=None,
 )
 every_family = pytest.mark.parametrize("family", CASES)
 every_seed = pytest.mark.parametrize("seed", range(3))

@@ -1,16 +1,18 @@
 """Tests what is particular to DeepSeek's and GLM's families: each part matters, and what is refused or passed over."""
 
 import json
+from dataclasses import replace
 from importlib import import_module
 
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
+from glassformer.anatomy import shelf
 from glassformer.huggingface import config_from_hf, config_to_hf, load
-from glassformer.layers import LatentAttention
+from glassformer.published import published
 
-from .models import YARN_WITH_FACTORS, all_in_double, ask_theirs, batch, make, numpy, rope
+from .models import YARN_WITH_FACTORS, all_in_double, ask_ours, ask_theirs, batch, make, numpy, rope
 
 V3, V32, GLM5, GLM45 = "deepseek_v3-yarn", "deepseek_v32-yarn", "glm_moe_dsa", "glm4_moe"
 IN_V32, IN_GLM5 = (
@@ -22,6 +24,12 @@ NOTHING = torch.nn.Identity()
 
 def without(key):
     return {"rope_parameters": {name: value for name, value in YARN_WITH_FACTORS.items() if name != key}}
+
+
+def without_choice_bias(model):
+    for name, bias in (*model.named_buffers(), *model.named_parameters()):
+        if "correction_bias" in name:
+            bias.zero_()
 
 
 NEUTRAL = {
@@ -40,6 +48,12 @@ NEUTRAL = {
     "the eps of this norm": (V3, lambda attention: setattr(attention.kv_a_layernorm, "variance_epsilon", 0.1)),
     "the indexer's norm": (V32, lambda attention: setattr(attention.indexer, "k_norm", NOTHING)),
     "the indexer's pairs": (GLM5, {}),
+    "experts' groups": (V3, {"n_group": 1, "topk_group": 1}),
+    "experts' weights by their sum": (V3, {"norm_topk_prob": False}),
+    "the scale of experts": (V3, {"routed_scaling_factor": 1.0}),
+    "groups of a softmax": ("deepseek_v2", {"topk_method": "greedy"}),
+    "windows": ("dots1", {"sliding_window": 33}),
+    **{f"the bias of {case}": (case, None) for case in (V3, GLM45, "minimax_m2", "hy_v3", "ernie4_5_moe", "laguna")},
 }  # fmt: skip
 """What makes each part of the library's models do nothing: other settings, or a change of each attention."""
 
@@ -50,10 +64,12 @@ def test_each_part_matters_in_the_library(part, monkeypatch):
     case, change = NEUTRAL[part]
     with all_in_double():
         whole = make(case, torch.float64)
-        other = make(case, torch.float64, **({} if callable(change) else change))
+        other = make(case, torch.float64, **(change if isinstance(change, dict) else {}))
         other.load_state_dict(whole.state_dict(), strict=False)
         for layer in other.model.layers if callable(change) else ():
             change(layer.self_attn)
+        if change is None:
+            without_choice_bias(other)
         given = batch(case, False)
         expected = numpy(ask_theirs(case, whole, given)[0])
         if part == "the indexer's pairs":
@@ -65,6 +81,19 @@ def test_each_part_matters_in_the_library(part, monkeypatch):
             monkeypatch.setattr(IN_GLM5, names[1], lambda *x, **how: (halves if how else pairs)(*x, **how))
         moved = numpy(ask_theirs(case, other, given)[0])
     assert abs(moved - expected).max() > 1e-3 * abs(expected).max()
+
+
+@torch.no_grad()
+def test_a_ramp_without_width_as_in_kimi_k2(tmp_path):
+    alike = YARN_WITH_FACTORS | {"beta_fast": 1.0, "beta_slow": 1.0}
+    with all_in_double():
+        theirs = make(V3, torch.float64, rope_parameters=alike)
+        theirs.save_pretrained(tmp_path)
+        given = batch(V3, False)
+        expected = numpy(ask_theirs(V3, theirs, given)[0])
+    ours = load(tmp_path, room="nn", dtype="float64")
+    assert abs(numpy(ask_ours("nn", ours, given)[0]) - expected).max() < 1e-13
+    assert config_from_hf(config_to_hf(ours.config)) == ours.config
 
 
 def test_layers_for_drafts_are_passed_over_and_no_others(tmp_path):
@@ -83,14 +112,48 @@ def test_layers_for_drafts_are_passed_over_and_no_others(tmp_path):
     with pytest.raises(ValueError, match=r"layers\.3\.eh_proj\.weight is not a weight of this model"):
         load(tmp_path)
     path = tmp_path / "config.json"
-    many = dict.fromkeys(("num_hidden_layers", "first_k_dense_replace"), 10**6)
+    many = dict.fromkeys(("num_hidden_layers", "first_k_dense_replace"), 10**4)
     gone = ("mlp_layer_types", "indexer_types", "layer_types")
     given = {key: value for key, value in json.loads(path.read_text()).items() if key not in gone}
     path.write_text(json.dumps(given | many))
     with pytest.raises(
-        ValueError, match=r"=1000000, but model\.layers\.999999\.self_attn\.o_proj\.weight is missing"
+        ValueError, match=r"=10000, but model\.layers\.9999\.self_attn\.o_proj\.weight is missing"
     ):
         load(tmp_path)
+
+
+SHELF = {one["name"]: one["config"] for one in shelf()}
+K2 = SHELF["DeepSeek-V3"] | {
+    "model_type": "kimi_k2", "vocab_size": 163840, "num_attention_heads": 64, "num_key_value_heads": 64,
+    "n_routed_experts": 384, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, "rope_theta": 50000.0,
+    "routed_scaling_factor": 2.827, "max_position_embeddings": 131072, "num_nextn_predict_layers": 0,
+    "rope_scaling": {
+        "beta_fast": 1.0, "beta_slow": 1.0, "factor": 32.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+        "original_max_position_embeddings": 4096, "type": "yarn",
+    },
+}  # fmt: skip
+FILES = {
+    "deepseek-v3": (SHELF["DeepSeek-V3"], {}),
+    "kimi-k2": (K2, {}),
+    "minimax-m2": (SHELF["MiniMax-M2.7"], {"context_length": 204_800}),
+}
+"""Published files, and what differs in them from models of `published`."""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_published_files_describe_the_models_whose_sizes_are_published(name):
+    given, differs = FILES[name]
+    wanted = published(name).config.replace(**differs)
+    found = config_from_hf(given, ignore=["quantization_config", "auto_map"])
+    assert [found.layer(i) for i in range(found.n_layers)] == [wanted.layer(i) for i in range(found.n_layers)]
+    assert found.parameter_count().total == wanted.parameter_count().total
+
+
+@pytest.mark.parametrize("name", ["DeepSeek-V3.2", "GLM-5.2", "Kimi Linear 48B-A3B"])
+def test_published_files_need_no_key_to_be_ignored_besides_how_numbers_are_stored(name):
+    config = config_from_hf(SHELF[name], ignore=["quantization_config", "auto_map"])
+    assert config.layer(config.n_layers - 1).feedforward.experts.n_experts == 256
+    assert config_from_hf(config_to_hf(config)) == config
 
 
 def file(case, **changes):
@@ -99,9 +162,23 @@ def file(case, **changes):
 
 
 REFUSED = [
-    (V3, {"first_k_dense_replace": 2}, "first_k_dense_replace=2 .* experts are not built yet; layer 2 has some"),
-    (GLM45, {"first_k_dense_replace": "absent"}, "first_k_dense_replace=1 .*; layer 1 has some"),
-    (V32, {"mlp_layer_types": ["dense"] * 3 + ["sparse"]}, r"mlp_layer_types=\[.* layer 3 has some"),
+    (V3, {"scoring_func": "softmax"}, "scoring_func='softmax' is not supported"),
+    (V3, {"topk_method": "greedy"}, "topk_method='greedy' is not supported"),
+    (V3, {"moe_layer_freq": 2}, "moe_layer_freq=2 is not supported"),
+    (V3, {"first_k_dense_replace": -1}, "first_k_dense_replace=-1 must be at least 0"),
+    (V3, {"n_group": 3}, "n_routed_experts=8 is not divisible by n_group=3"),
+    (V3, {"topk_group": 5}, "topk_group=5 must be at most n_group"),
+    (V3, {"num_experts_per_tok": 9}, "num_experts_per_tok=9 must be at most"),
+    (V3, {"n_shared_experts": None}, "n_shared_experts is missing"),
+    (V32, {"mlp_layer_types": ["dense"] * 3}, "num_hidden_layers=4 contradicts the length of mlp_layer_types=3"),
+    (V32, {"mlp_layer_types": ["moe"] * 4}, "mlp_layer_types=.* known are dense, sparse"),
+    ("deepseek_v2", {"topk_method": "noaux_tc"}, "topk_method='noaux_tc' is not supported: known are greedy, group"),
+    ("deepseek_v2", {"norm_topk_prob": True}, "norm_topk_prob=True is not supported"),
+    ("minimax_m2", {"rotary_dim": 2, "partial_rotary_factor": 0.5}, "rotary_dim=2 contradicts partial_rotary_factor"),
+    ("minimax_m2", {"shared_intermediate_size": 9}, "shared_intermediate_size=9 is not supported"),
+    ("ernie4_5_moe", {"use_bias": True}, "use_bias=True is not supported"),
+    ("ernie4_5_moe", {"moe_norm_min": 0.1}, "moe_norm_min=0.1 is not supported"),
+    ("laguna", {"moe_router_logit_softcapping": 2.0}, "moe_router_logit_softcapping=2.0 is not supported"),
     (V3, {"num_key_value_heads": 2}, "num_attention_heads=4 contradicts num_key_value_heads=2"),
     (V3, {"attention_bias": True}, "attention_bias=True is not supported"),
     (V3, {"q_lora_rank": "absent"}, "q_lora_rank is missing"),
@@ -140,8 +217,9 @@ def test_older_files_say_otherwise_which_layers_share(older, kinds):
 
 def test_what_no_file_of_these_families_can_say_is_refused_by_name():
     config = config_from_hf(file(V3))
-    (form,) = (kind["form"] for kind in config.kinds.values())
-    other = {"every": {"form": LatentAttention(**(vars(form) | {"latent_eps": 0.5}))}}
+    other = {
+        name: {**kind, "form": replace(kind["form"], latent_eps=0.5)} for name, kind in config.kinds.items()
+    }
     with pytest.raises(ValueError, match=r"^deepseek_v3 of transformers has no form=.*'latent_eps': 0\.5"):
         config_to_hf(config.replace(kinds=other))
     config = config.replace(rope_interpolation=1.0)  # there is nothing that would be stretched

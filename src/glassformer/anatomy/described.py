@@ -62,8 +62,10 @@ def _with_lists(formula: str) -> str:
     """Writes out the lists that a formula of lacking.toml names: what our code reads, such as families."""
     classes = sorted({name for form in FORMATS.values() for name in form.architectures})
     parts = sorted(name for name, form in FORMATS.items() if form.rope and form.rope.share is not None)
-    named = {"FAMILIES": list(FORMATS), "CLASSES": classes, "TURN_PARTS": parts, "METHODS": list(METHODS)}
-    for name, known in named.items():
+    sparse = {name: form.sparse.experts for name, form in FORMATS.items() if form.sparse}
+    limited = [name for name, experts in sparse.items() if "limit" in experts]
+    lists = {"FAMILIES": list(FORMATS), "CLASSES": classes, "TURN_PARTS": parts, "METHODS": list(METHODS)}
+    for name, known in (lists | {"ROUTING": list(sparse), "LIMITED": limited}).items():
         formula = formula.replace(name, str(known))
     return formula
 

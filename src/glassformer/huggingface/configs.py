@@ -82,8 +82,17 @@ OF_A_WRAPPER = each_of(
 )
 
 
+OTHER_NAMES = {"kimi_k2": "deepseek_v3"}
+"""What files call a family, if transformers has another name for it."""
+
+
 def of_text(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the file of the part that reads text, with what else holds for it, if other parts are left out."""
+    """Returns the file of the part that reads text, with what else holds for it, if other parts are left out.
+
+    Its family has the name that transformers has for it.
+    """
+    if given.get("model_type") in tuple(OTHER_NAMES):
+        return {**given, "model_type": OTHER_NAMES[given["model_type"]]}
     inner: Any = given.get("text_config")
     inside = inner.get("model_type") if isinstance(inner, dict) else None
     if not isinstance(inside, str) or inside not in FORMATS:
@@ -190,6 +199,7 @@ def layout_of(config: ModelConfig, family: str | None = None) -> Layout:
     return replace(
         layout,
         names=_in_turns(names, config),
+        packed=_in_turns(layout.packed, config),
         states=_in_turns({**names, **layout.states}, config) if with_state else {},
         has_state=lambda index: config.layer(index).attention.has_state,
     )
@@ -277,6 +287,11 @@ def _meant(layer: Layer) -> dict[str, Any]:
     found["attention_scale"] = layer.attention.scale  # what a residual adds has a `scale`, too
     if layer.attention.has_state:  # no keys are kept: the state has heads of its own
         found |= dict.fromkeys(("n_heads", "n_kv_heads", "d_head", "attention_scale"))
+    if (
+        experts := layer.feedforward.experts
+    ) is not None:  # a softmax has the sum 1; how evenly concerns training
+        found["experts"] = asdict(experts) | {"balance": 0.0}
+        found["experts"] |= {"renormalize": True} if experts.scores == "chosen" else {}
     if layer.n_sublayers == 1:
         found["d_ff"] = None
     return found | {"rotation": layer.attention.rotation is not None}
@@ -285,8 +300,8 @@ def _meant(layer: Layer) -> dict[str, Any]:
 def _in_their_words(message: str, form: Format, settings: Mapping[str, Any]) -> str:
     """Replaces our field names in a message by the file's names for them."""
     names = {ours: key.name for ours, key in (form.fields | form.part_keys).items()}
+    message = re.sub(r"^kinds\['\w+'\]: ", "", message)
     if form.kinds is not None:
-        message = re.sub(r"^kinds\['\w+'\]: ", "", message)
         names |= {
             ours: key.name
             for own in form.kinds.own.values()

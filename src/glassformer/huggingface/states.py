@@ -49,23 +49,36 @@ def state_to_hf(
     checks.instance("config", config, ModelConfig)
     checks.state_dict(_our_shapes(config), {name: tuple(values.shape) for name, values in state.items()})
     layout = layout_of(config, model_type)
-    found: dict[str, dict[int, Any]] = {}
+    found: dict[str, dict[int | None, dict[int, Any]]] = {}  # by their name, expert and part
     places: dict[str, Place] = {}
     for name, values in state.items():
         place = _piece_of(layout, place_of(layout, name))
         theirs = place.name.removeprefix(layout.prefix) if config.head == "none" else place.name
-        found.setdefault(theirs, {})[place.part] = place.give(values)
+        found.setdefault(theirs, {}).setdefault(place.expert, {})[place.part] = place.give(values)
         places[theirs] = place
-    joined = {
-        name: _joined([parts[part] for part in sorted(parts)], places[name].widths)
-        for name, parts in found.items()
+    stored = {
+        name: _packed(
+            {
+                expert: _stored(
+                    _joined([parts[part] for part in sorted(parts)], places[name].widths), places[name]
+                )
+                for expert, parts in experts.items()
+            }
+        )
+        for name, experts in found.items()
     }
-    stored = {name: _stored(values, places[name]) for name, values in joined.items()}
     for end, constants in layout.constants.items():
         for name in [name for name in stored if name.endswith(end)]:
             for other, value in constants.items():
                 stored[name.removesuffix(end) + other] = (stored[name] * 0 + value).reshape(())
     return stored
+
+
+def _packed(experts: Mapping[int | None, Any]) -> Any:
+    """Returns what one of their weights holds of all experts, or of none."""
+    if None in experts:
+        return experts[None]
+    return concatenated([experts[number][None] for number in sorted(experts)], axis=0)  # type: ignore[type-var]
 
 
 def _piece_of(layout: Layout, place: Place) -> Place:

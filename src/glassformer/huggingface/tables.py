@@ -1,17 +1,18 @@
 """Reads and writes a config.json by the tables of its family: keys, rotary positions, kinds of layers, and parts."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import MISSING, asdict, fields
 from itertools import groupby
 from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import Derived, ModelConfig
-from glassformer.huggingface.families.format import Format, Kinds, PartOf, flag, flat_kinds
+from glassformer.huggingface.families.format import Format, Kinds, PartOf, Sparse, few, flag, flat_kinds
 from glassformer.huggingface.keys import NEEDED, Key, contradiction, unsupported
-from glassformer.layers import PARTS, PLACES
+from glassformer.layers import PARTS, PLACES, Experts, Order
 
 FLOATS = [f.name for f in fields(ModelConfig) if f.type in (float, float | None, Derived[float])]
+FLOATS_OF_EXPERTS = [f.name for f in fields(Experts) if f.type in (float, float | None)]
 
 OF_THE_HEAD = ("head_scale", "logit_cap")
 """Fields whose keys a file may have without a head, where they mean nothing."""
@@ -40,6 +41,8 @@ def read(form: Format, given: Mapping[str, Any]) -> dict[str, Any]:
     elif form.kinds is not None:
         kinds, order = _kinds(form, form.kinds, given)
     kinds = {name: own | rope.get(name, {}) for name, own in kinds.items()}
+    if form.sparse is not None:
+        kinds, order = _with_experts(form, form.sparse, given, settings, kinds, order)
     flat = {key: value for key, value in next(iter(kinds.values())).items() if key not in PLACES}
     shared = {key: value for key, value in flat.items() if _all_have(key, value, kinds)}
     parts = {place: part for place, part_of in form.parts.items() if (part := _part(part_of, form, given))}
@@ -103,6 +106,9 @@ def _kinds(form: Format, kinds: Kinds, given: Mapping[str, Any]) -> tuple[dict[s
     elif kinds.every is not None:
         every = _whole(kinds.every, form, given, 1)
         runs = [(first, every - 1), (last, 1)] if every <= n_layers else [(first, n_layers)]
+        if kinds.until is not None:
+            until = _whole(kinds.until, form, given, 0)
+            runs = _runs([first if i < until and (i + 1) % every else last for i in few(n_layers)])
     elif kinds.first is not None:
         whole = min(_whole(kinds.first, form, given, 0), n_layers)
         runs = [(last, whole), (first, n_layers - whole)]
@@ -117,6 +123,46 @@ def _kinds(form: Format, kinds: Kinds, given: Mapping[str, Any]) -> tuple[dict[s
         if name in dict(runs)
     }
     return own, _in_words(runs)
+
+
+def _with_experts(
+    form: Format,
+    sparse: Sparse,
+    given: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    kinds: dict[str, dict[str, Any]],
+    order: str,
+) -> tuple[dict[str, dict[str, Any]], str]:
+    """Returns kinds of layers and their order, after adding experts to those layers that have them."""
+    found = {
+        ours: value_of(value, form, given) if isinstance(value, Key) else value
+        for ours, value in {**sparse.experts, **sparse.keys}.items()
+    }
+    if not found["n_experts"]:
+        return kinds, order
+    for ours, key in sparse.keys.items():
+        if found[ours] is None and key.default is not None:
+            raise ValueError(f"{key.name} is missing")
+    n_layers, width = settings["n_layers"], found.pop("d_ff", settings.get("d_ff"))
+    checks.whole(form.fields["n_layers"].name, n_layers)
+    if sparse.n_shared is not None:
+        checks.whole(sparse.n_shared.name, found["d_shared"], at_least=0)
+        checks.whole((sparse.d_ff or form.fields["d_ff"]).name, width)
+        found["d_shared"] *= width
+    if not found.get("group_best", 1) or found.get("n_groups") in (None, 1):  # all experts are one group
+        found |= {"n_groups": 1, "top_groups": 1, "group_best": 1}
+    if not found.get("renormalize", True):
+        found["sum_eps"] = 0.0
+    own = {"d_ff": width, "experts": Experts(**_floats(found, FLOATS_OF_EXPERTS))}
+    which = sparse.where.read(given, n_layers)
+    if isinstance(which, bool) or len(set(which)) == 1:
+        all_have = which if isinstance(which, bool) else which[0]
+        return ({name: kind | own for name, kind in kinds.items()} if all_have else kinds), order
+    places = Order(order or next(iter(kinds)), kinds)
+    pairs = [(places[i], "sparse" if which[i] else "dense") for i in range(n_layers)]
+    names = {pair: pair[1] if len(kinds) == 1 else "_".join(pair) for pair in dict.fromkeys(pairs)}
+    product = {name: kinds[kind] | (own if word == "sparse" else {}) for (kind, word), name in names.items()}
+    return product, _in_words(_runs([names[pair] for pair in pairs]))
 
 
 def _in_words(runs: Sequence[tuple[str, int]]) -> str:
@@ -161,8 +207,7 @@ def _part(part: PartOf, form: Format, given: Mapping[str, Any]) -> Any:
     if None in arguments.values():
         return None
     kind = PARTS[part.name]
-    floats = [f.name for f in fields(kind) if f.type is float]
-    made = kind(**{name: _float(value) if name in floats else value for name, value in arguments.items()})
+    made = kind(**_floats(arguments, [f.name for f in fields(kind) if f.type is float]))
     return None if made == without_effect(part.name) else made
 
 
@@ -174,8 +219,8 @@ def without_effect(name: str) -> Any:
     return kind() if all(f.default is not MISSING for f in fields(kind)) else None
 
 
-def _floats(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _float(value) if name in FLOATS else value for name, value in settings.items()}
+def _floats(settings: Mapping[str, Any], floats: Collection[str] = FLOATS) -> dict[str, Any]:
+    return {name: _float(value) if name in floats else value for name, value in settings.items()}
 
 
 def _float(value: Any) -> Any:
@@ -204,6 +249,8 @@ def write(form: Format, config: ModelConfig) -> dict[str, Any]:
         given |= _written_kinds(form.kinds, names, theirs)
     if form.rope is not None and form.layers is None:
         given |= form.rope.write(theirs if form.rope.kinds else {"": flat[first]})
+    if form.sparse is not None:
+        given |= _written_experts(form, form.sparse, config)
     for place, part in form.parts.items():
         found = parts[first].get(place) or without_effect(part.name)
         for name, key in part.arguments.items():
@@ -243,11 +290,30 @@ def _written_kinds(kinds: Kinds, names: list[str], configs: Mapping[str, ModelCo
     if kinds.switch is not None:
         given[kinds.switch.name] = True
     if kinds.first is not None:
-        given[kinds.first.name] = names.index(first)
+        given[kinds.first.name] = [*names, first].index(first)
     if not kinds.alike:
         words = {name: word for word, name in kinds.words.items()}
         given[kinds.key] = [words[name] for name in names]
     return given
+
+
+def _written_experts(form: Format, sparse: Sparse, config: ModelConfig) -> dict[str, Any]:
+    each = [config.layer(i).feedforward for i in range(config.n_layers)]
+    some = [(one.d_ff, one.experts) for one in each if one.experts is not None]
+    given: dict[str, Any] = {}
+    if "d_ff" in form.fields:
+        given[form.fields["d_ff"].name] = next(
+            (one.d_ff for one in each if one.experts is None), each[0].d_ff
+        )
+    where = sparse.where.write([one.experts is not None for one in each])
+    if not some:
+        return given | where | {sparse.experts["n_experts"].name: 0}
+    width, experts = some[0]
+    found: dict[str, Any] = asdict(experts) | {"d_ff": width}
+    if sparse.n_shared is not None:
+        found["d_shared"] //= width
+    given |= {key.name: _written(key, found[ours]) for ours, key in sparse.keys.items()}
+    return given | where
 
 
 def _written(key: Key, value: Any) -> Any:

@@ -71,10 +71,13 @@ def _shares(layout: Layout, place: Place | str) -> bool:
 def place_of(layout: Layout, ours: str) -> Place:
     """Returns the place of our weight in their files: "….blocks.7.….weight" is in the row "….blocks.#.…".
 
+    An expert's number is @ in its row: "….experts.3.W_up.weight" of ours is in the row "….experts.@.W_up".
     A row can also have the whole name of a weight, if theirs ends otherwise: "….attention.log_rate" is "….A_log".
     """
     number = re.search(r"\.blocks\.(\d+)\.", ours)
+    expert = re.search(r"\.experts\.(\d+)\.", ours)
     whole = ours if number is None else ours.replace(number[0], ".blocks.#.", 1)
+    whole = whole if expert is None else whole.replace(expert[0], ".experts.@.", 1)
     names = layout.names if number is None or not layout.has_state(int(number[1])) else layout.states
     row, leaf = (whole, "") if whole in names else whole.rsplit(".", 1)
     if row not in names:
@@ -83,11 +86,14 @@ def place_of(layout: Layout, ours: str) -> Place:
     if isinstance(place, str):
         place = Place(place)
     name = place.name if number is None else place.name.replace("#", number[1])
+    packed = expert is not None and "@" not in name
+    name = name if expert is None else name.replace("@", expert[1])
     # Only matrices are transposed; a bias has a single axis.
-    is_matrix = leaf == "weight"
+    is_matrix = ours.endswith(".weight")
     return replace(
         place,
         name=f"{name}.{leaf}" if leaf else name,
+        expert=int(expert[1]) if packed else None,
         transposed=place.transposed and is_matrix,
         convolution=place.convolution and is_matrix,
     )
@@ -96,23 +102,25 @@ def place_of(layout: Layout, ours: str) -> Place:
 def translated(
     wanted: Mapping[str, Shape], state: Mapping[str, Any], shapes: Mapping[str, Shape], layout: Layout
 ) -> Iterator[tuple[str, Any]]:
-    """Yields our names, with shapes `wanted`, and their values from `state`, whose shapes are given, one at a time."""
+    """Yields our names, with shapes `wanted`, and their values from `state`, whose shapes are given, one at a time.
+
+    What holds several of ours is read once.
+    """
+    layout = as_in_file(layout, state)
     places = {ours: place_of(layout, ours) for ours in wanted}
     state, shapes = _in_one_piece(layout, state, shapes)
-    expected, columns = {}, {}
+    expected: dict[str, Shape] = {}
+    columns, ends = {}, {}
     for ours in sorted(places, key=lambda ours: places[ours].part):
         place, shape = places[ours], wanted[ours]
-        along = 0 if place.transposed or place.convolution else -1
-        begin = expected[place.name][along] if place.part else 0
-        columns[ours] = slice(begin, begin + shape[-1])
-        whole = (*shape[:-1], begin + shape[-1])
-        expected[place.name] = whole[::-1] if place.transposed else whole
-        if place.convolution:
-            expected[place.name] = (whole[1], 1, whole[0])
-        if place.grouped:
-            expected[place.name] = (shape[0] * shape[2], shape[1])
-        if place.of_heads:
-            expected[place.name] = (1, 1, *shape, 1)
+        begin = ends.get((place.name, place.expert), 0) if place.part else 0
+        end = ends[place.name, place.expert] = begin + shape[-1]
+        columns[ours] = slice(begin, end)
+        stored = place.stored((*shape[:-1], end))
+        if place.expert is not None:
+            n_experts, *_ = expected.get(place.name, (0,))
+            stored = (max(n_experts, place.expert + 1), *stored)
+        expected[place.name] = stored
     copies = {name: source for name, source in layout.copies.items() if name not in expected}
 
     faults, keys = [], {}
@@ -137,11 +145,28 @@ def translated(
     ]
     wrapped = "" if any(name in expected for name in keys) else _wrapped(layout, state, expected)
     checks.no_faults(f"the weights do not fit the config{wrapped}", faults)
+    inside: dict[str, list[str]] = {}
+    for ours, place in places.items():
+        inside.setdefault(place.name, []).append(ours)
     # A separate generator, so that mismatches are reported at the call.
     return (
-        (ours, place.take(state[keys[place.name]], columns[ours], wanted[ours]))
-        for ours, place in places.items()
+        (ours, places[ours].take(values, columns[ours], wanted[ours]))
+        for name, several in inside.items()
+        for values in [state[keys[name]]]
+        for ours in several
     )
+
+
+def as_in_file(layout: Layout, state: Collection[str]) -> Layout:
+    """Returns a layout with the names of packed experts, if the file has them."""
+    packed = [place.name if isinstance(place, Place) else place for place in layout.packed.values()]
+    rows = "|".join(re.escape(name).replace(r"\#", r"\d+") for name in packed)
+    names = (full_name(layout, key) for key in state)
+    each = (name.replace(*other) for name in names for other in (("", ""), *layout.others))
+    if not rows or not any(re.fullmatch(rows, name) for name in each):
+        return layout
+    states = {**layout.states, **layout.packed} if layout.states else {}
+    return replace(layout, names={**layout.names, **layout.packed}, states=states)
 
 
 def known_name(layout: Layout, name: str, expected: Collection[str]) -> str:

@@ -71,7 +71,7 @@ def stretch(
     13.
 
     Raises:
-        ValueError: a number is outside its range, `slow` is not below `fast`, or
+        ValueError: a number is outside its range, `slow` exceeds `fast`, or
             `scaling` is not one of these.
     """
     checks.one_of("scaling", scaling, ROPE_SCALINGS)

@@ -40,13 +40,14 @@ GATES = {
 class Place:
     """The place of one of our weights in their files, and how it is stored there.
 
-    `transposed` is a matrix stored as torch's Linear has it, (out, in); ours are (in, out). Several of our weights can
-    lie side by side in one of theirs: `part` is the number of this one. Or they take turns, so many columns of each
+    The weights of all experts of a layer can lie one after the other in one of theirs: `expert` is the number of this
+    one. `transposed` is a matrix stored as torch's Linear has it, (out, in); ours are (in, out). Several of our weights
+    can lie side by side in one of theirs: `part` is the number of this one. Or they take turns, so many columns of each
     (`turns` of a model; `widths` are then these numbers). `grouped` is a matrix (n_groups, in, out) whose groups are
-    stored one below the other. `convolution` is one (taps, channels) that is stored as (channels, 1, taps), and
-    `of_heads` are numbers that are stored as (1, 1, heads, 1). `swapped` has the halves of each head, whose width is
-    `turns`, in the other order. `added` is what ours has more than theirs: Gemma stores
-    a gain without its 1.
+    stored one below the other. `convolution` is one (taps, channels) that is stored as (channels, 1, taps).
+    `axes` are those of numbers that are stored with more axes, such as (1, 1, -1, 1). `swapped` has the halves of each
+    head, whose width is `turns`, in the other order. `added` is what ours has more than theirs: Gemma stores a gain
+    without its 1.
     """
 
     name: str
@@ -57,15 +58,28 @@ class Place:
     widths: tuple[int, ...] = ()
     grouped: bool = False
     convolution: bool = False
-    of_heads: bool = False
     swapped: bool = False
+    axes: tuple[int, ...] = ()
+    expert: int | None = None
+
+    def stored(self, shape: Shape) -> Shape:
+        """Returns the shape in which they store a weight of ours, or several side by side; of one expert, if it is."""
+        if self.convolution:
+            return (shape[1], 1, shape[0])
+        if self.grouped:
+            return (shape[0] * shape[2], shape[1])
+        if self.axes:
+            return tuple(shape[0] if axis < 0 else axis for axis in self.axes)
+        return shape[::-1] if self.transposed else shape
 
     def take(self, theirs: Any, columns: slice, shape: Shape) -> Any:
         """Returns our weight of this shape, which is these columns of theirs: a view, unless it lies otherwise."""
+        if self.expert is not None:
+            theirs = theirs[self.expert]
         if self.grouped:
             n_groups, n_in, n_out = shape
             return theirs.reshape(n_groups, n_out, n_in).swapaxes(1, 2)
-        if self.of_heads:
+        if self.axes:
             return theirs.reshape(shape)
         wide = theirs[:, 0].T if self.convolution else theirs.T if self.transposed else theirs
         if self.swapped:
@@ -81,8 +95,8 @@ class Place:
         """Returns what they store of our weight, before it is transposed."""
         if self.grouped:
             return ours.swapaxes(1, 2).reshape(-1, ours.shape[1])
-        if self.of_heads:
-            return ours.reshape(1, 1, -1, 1)
+        if self.axes:
+            return ours.reshape(self.axes)
         if self.swapped:
             return self._swap(ours)
         return ours - self.added if self.added else ours
@@ -100,18 +114,20 @@ def linear(name: str, part: int = 0) -> Place:
 class Layout:
     """The names that a family gives its weights.
 
-    `names` has them by our name, with # for a block's number and without `weight` or `bias`, unless theirs ends
-    otherwise; `gated` has other names, if feed-forwards have a gate, and `states` in layers that keep a state, which
-    `has_state` tells of a model. `prefix` begins all names but the head's; models without a head omit it. `copies` has
-    weights that may occur twice, and the weight they belong to. `pieces` has weights that files store in pieces, with
-    their names; `others` has pieces of names, and what takes their place if a weight has no place under its own.
-    `ignored` is a regular expression for entries of files that are no weights of these models. `drafts` is one for
-    the beginning of a name that only a layer for drafts has: it predicts the token after the next one (multi-token
-    prediction), is no part of these models, and is passed over. `constants` are numbers that files
-    have beside the weight whose name ends so.
+    `names` has them by our name, with # for a block's number, @ for an expert's, and without `weight` or `bias`, unless
+    theirs ends otherwise; if theirs has no @, all experts of a block are in one. `packed` has other names, of files
+    that have such ones for all experts; `gated` has other names, if feed-forwards have a gate, and `states` in layers
+    that keep a state, which `has_state` tells of a model. `prefix` begins all names but the head's; models without a
+    head omit it. `copies` has weights that may occur twice, and the weight they belong to. `pieces` has weights that
+    files store in pieces, with their names; `others` has pieces of names, and what takes their place if a weight has no
+    place under its own. `ignored` is a regular expression for entries of files that are no weights of these models.
+    `drafts` is one for the beginning of a name that only a layer for drafts has: it predicts the token after the next
+    one (multi-token prediction), is no part of these models, and is passed over. `constants` are numbers
+    that files have beside the weight whose name ends so.
     """
 
     names: Mapping[str, Place | str]
+    packed: Mapping[str, Place | str] = field(default_factory=dict)
     gated: Mapping[str, Place | str] = field(default_factory=dict)
     states: Mapping[str, Place | str] = field(default_factory=dict)
     has_state: Callable[[int], bool] = lambda _: False
@@ -148,14 +164,16 @@ class Kinds:
     """Which layers are of which of two kinds, and what each kind has instead of the model's fields.
 
     `key` is a list with a word for each layer, and `words` has our kinds by these words. Without a list, every n-th
-    layer is of the second kind (`every`), or the first n are (`first`), or none is. If the first kind has a key that
-    is null, or `switch` is false, all layers are of the second kind. If they are `alike`, a list can only repeat that.
+    layer is of the second kind (`every`, and `until` a layer that has a key, after which all are), or the first n are
+    (`first`), or none is. If the first kind has a key that is null, or `switch` is false, all layers are of the second
+    kind. If they are `alike`, a list can only repeat that.
     """
 
     key: str
     words: Mapping[Any, str]
     own: dict[str, dict[str, Any]]
     every: Key | int | None = None
+    until: Key | None = None
     first: Key | None = None
     switch: Key | None = None
     alike: bool = False
@@ -164,7 +182,9 @@ class Kinds:
     def keys(self) -> list[Key]:
         """Returns the keys besides the list."""
         own = [value for kind in self.own.values() for value in kind.values()]
-        return [key for key in (*own, self.every, self.first, self.switch) if isinstance(key, Key)]
+        return [
+            key for key in (*own, self.every, self.until, self.first, self.switch) if isinstance(key, Key)
+        ]
 
 
 class PartOf(NamedTuple):
@@ -175,6 +195,41 @@ class PartOf(NamedTuple):
 
     name: str
     arguments: Mapping[str, Any]
+
+
+class Where(NamedTuple):
+    """How a file says which layers have experts: its keys, what reads them, and what writes them.
+
+    `read` returns whether each layer has experts, or whether all have; `write` takes a list.
+    """
+
+    keys: tuple[str, ...]
+    read: Callable[[Mapping[str, Any], int], list[bool] | bool]
+    write: Callable[[list[bool]], dict[str, Any]]
+
+
+EVERYWHERE = Where((), lambda _, __: True, lambda _: {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sparse:
+    """The experts that layers of a family have, as arguments of `layers.Experts`, some of which are keys.
+
+    `where` tells which layers have them; if a file has none (`n_experts` is 0), no layer does. `d_ff` is the width of
+    an expert, if it is not that of a layer without experts, and `n_shared` counts experts as wide that every token
+    uses.
+    """
+
+    experts: Mapping[str, Any]
+    d_ff: Key | None = None
+    n_shared: Key | None = None
+    where: Where = EVERYWHERE
+
+    @property
+    def keys(self) -> dict[str, Key]:
+        """Returns its keys, by the arguments that they are."""
+        found = {"d_ff": self.d_ff, "d_shared": self.n_shared, **self.experts}
+        return {ours: key for ours, key in found.items() if isinstance(key, Key)}
 
 
 class Lack(NamedTuple):
@@ -215,15 +270,15 @@ class Format:
     """Describes the files of a family by tables; two functions do what tables cannot express.
 
     `fields` maps each of our fields to their key. `always` holds what the family cannot choose. `rope`, `kinds` and
-    `parts` are rotary positions, kinds of layers and parts that layers have, by their place in `layers.Layer`.
-    `must_be` lists those of their keys that change the computation, with the only values that these models support,
-    and why; `lacks` lists parts that whole models may have and ours do not, so that only the attention of such a file
-    can be loaded. `layers` returns for each layer the name of its kind and what is its own, its rotation among it; it
-    replaces `kinds`. `said` has any other names of theirs that messages use. `also` lists the keys that a function
-    reads, `aliases` other names of keys, and `without_effect` keys that change no number, and why. `written` has keys
-    that a file of ours states besides. `wrapped` is the model_type of files that have one of this family as
-    text_config, beside parts for images, which are left out. `tied` is whether the head is the embedding if the file
-    does not say.
+    `parts` are rotary positions, kinds of layers and parts that layers have, by their place in `layers.Layer`. `sparse`
+    are experts that some layers have, or all. `must_be` lists those of their keys that change the computation, with the
+    only values that these models support, and why; `lacks` lists parts that whole models may have and ours do not, so
+    that only the attention of such a file can be loaded. `layers` returns for each layer the name of its kind and what
+    is its own, its rotation among it; it replaces `kinds`. `said` has any other names of theirs that messages use.
+    `also` lists the keys that a function reads, `aliases` other names of keys, and `without_effect` keys that change no
+    number, and why. `written` has keys that a file of ours states besides. `wrapped` is the model_type of files that
+    have one of this family as text_config, beside parts for images, which are left out. `tied` is whether the head is
+    the embedding if the file does not say.
 
     `architectures` are the names of its classes: first those with a head, starting with the usual one, then the one
     without. `read` returns what a file says beyond the tables, as fields of ours; the names of its weights, if there
@@ -238,6 +293,7 @@ class Format:
     rope: Rope | None = None
     kinds: Kinds | None = None
     parts: dict[str, PartOf] = field(default_factory=dict)
+    sparse: Sparse | None = None
     must_be: tuple[Rule, ...]
     lacks: tuple[Lack, ...] = ()
     layers: Callable[[Mapping[str, Any], int], list[tuple[str, dict[str, Any]]]] | None = None
@@ -256,7 +312,7 @@ class Format:
     @property
     def part_keys(self) -> dict[str, Key]:
         """Returns the keys of its parts, by the arguments that they are."""
-        return {
+        return ({} if self.sparse is None else self.sparse.keys) | {
             name: value
             for part in self.parts.values()
             for name, value in part.arguments.items()
@@ -270,6 +326,7 @@ class Format:
         parts = [key.name for key in self.part_keys.values() if not key.name.startswith("rope.")]
         return [
             *(key.name for key in self.fields.values()),
+            *(() if self.sparse is None else self.sparse.where.keys),
             *(() if self.rope is None else self.rope.keys),
             *("tie_word_embeddings", *kinds, *parts, *self.also, *self.aliases),
             *(name for name, *_ in (*self.must_be, *self.lacks)),
@@ -307,6 +364,15 @@ def flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
     value = given.get(name, default)
     checks.flag(name, value)
     return value
+
+
+def few(n_layers: int) -> range:
+    """Returns the numbers of layers that differ, if there are not too many to list."""
+    if n_layers > MANY:
+        raise ValueError(
+            f"num_hidden_layers={n_layers:,} is more than {MANY:,}, for which layers must be alike"
+        )
+    return range(n_layers)
 
 
 def words_of_layers(

@@ -1,6 +1,6 @@
-"""GLM-4.5: a LLaMA that rotates half of each head. GLM-5: DeepSeek-V3.2 with layers that share an indexer's choice.
+"""GLM-4.5: a LLaMA that rotates half of each head, with DeepSeek-V3's experts; Solar Open is one without dense layers.
 
-Models whose layers are all dense are read; experts are refused.
+GLM-4.7-Flash is a small DeepSeek-V3, and GLM-5 a DeepSeek-V3.2 with layers that share an indexer's choice.
 """
 
 from dataclasses import replace
@@ -10,15 +10,20 @@ from glassformer.config import ModelConfig
 from glassformer.huggingface.families.deepseek import (
     ALIASES,
     DRAFTS,
+    FIRST,
     INDEXED,
     INTERLEAVED,
+    OF_EXPERTS,
+    PACKED,
+    ROUTING,
     V3,
     V32,
-    WITHOUT_EXPERTS,
-    is_latent,
-    read_dense,
-    read_latent,
+    WITHOUT_EFFECT,
+    routed,
 )
+from glassformer.huggingface.families.experts import after_first, has_experts, listed
+from glassformer.huggingface.families.format import EVERYWHERE
+from glassformer.huggingface.families.latent import is_latent, latent_layers
 from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, llama_with
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key
@@ -27,11 +32,6 @@ from glassformer.huggingface.keys import Key
 def rotates_a_part(config: ModelConfig) -> bool:
     """Returns whether a part of each head is left as it is."""
     return config.rope_share < 1 and not config.rope_proportional
-
-
-def all_dense(config: ModelConfig) -> dict[str, int]:
-    """Returns how a file says that no layer has experts."""
-    return {"first_k_dense_replace": config.n_layers}
 
 
 GLM4_MOE = replace(
@@ -49,14 +49,42 @@ GLM4_MOE = replace(
     ),
     always={**LLAMA.always, "feedforward_bias": False},
     rope=Rope(share=0.5),
-    must_be=(*LLAMA.must_be, NO_FEEDFORWARD_BIASES),
-    also=("first_k_dense_replace",),
+    sparse=routed(128, 8, 1408, after_first(FIRST, 1)),
+    must_be=(*LLAMA.must_be, NO_FEEDFORWARD_BIASES, *ROUTING),
     aliases=V3.aliases,
-    without_effect=WITHOUT_EXPERTS,
-    read=partial(read_dense, usual=1),
-    write=all_dense,
+    without_effect=WITHOUT_EFFECT,
     claims=rotates_a_part,
-    layout=replace(LLAMA.layout, drafts=DRAFTS),
+    layout=replace(LLAMA.layout, names={**LLAMA.layout.names, **OF_EXPERTS}, packed=PACKED, drafts=DRAFTS),
+)
+SOLAR_OPEN = replace(
+    GLM4_MOE,
+    model_type="solar_open",
+    architectures=("SolarOpenForCausalLM", "SolarOpenModel"),
+    fields=llama_with({"d_head": Key("head_dim", 128), "d_ff": None, "qk_norm": None}, GLM4_MOE),
+    rope=Rope(base=1e6, share=1.0),
+    sparse=routed(128, 8, 1280, EVERYWHERE),
+    must_be=(*GLM4_MOE.must_be, ("use_qk_norm", (False, None), "this family norms no queries and keys")),
+    aliases=ALIASES,
+    without_effect={
+        **WITHOUT_EFFECT,
+        **dict.fromkeys(("first_k_dense_replace", "intermediate_size"), "every layer has experts"),
+    },
+    claims=has_experts,
+)
+GLM4_MOE_LITE = replace(
+    V3,
+    model_type="glm4_moe_lite",
+    architectures=("Glm4MoeLiteForCausalLM", "Glm4MoeLiteModel"),
+    fields=llama_with(
+        {"n_kv_heads": Key("num_key_value_heads", 20), "norm_eps": Key("rms_norm_eps", 1e-5)}, V3
+    ),
+    layers=latent_layers(20),
+    sparse=routed(64, 4, 1536, listed(1), scale=1.8),
+    aliases={**ALIASES, "head_dim": "qk_rope_head_dim"},
+    without_effect={
+        **V3.without_effect,
+        "first_k_dense_replace": "mlp_layer_types says it; without that, the first layer is dense",
+    },
 )
 GLM_MOE_DSA = replace(
     V32,
@@ -65,6 +93,8 @@ GLM_MOE_DSA = replace(
     fields=llama_with(
         {"n_kv_heads": Key("num_key_value_heads", 64), "norm_eps": Key("rms_norm_eps", 1e-5)}, V32
     ),
+    layers=latent_layers(64, "interleaved", shares=True),
+    sparse=routed(256, 8, 2048, listed(3, first=FIRST), scale=2.5),
     must_be=(
         *V3.must_be,
         INDEXED,
@@ -72,7 +102,5 @@ GLM_MOE_DSA = replace(
         ("indexer_rope_interleave", (True, None), "the indexer's pairs lie side by side in this family"),
     ),
     also=(*V32.also, "indexer_types", "index_topk_pattern", "index_topk_freq", "index_skip_topk_offset"),
-    aliases=ALIASES,
-    read=partial(read_latent, index_layout="interleaved"),
     claims=partial(is_latent, index_layout="interleaved"),
 )

@@ -1,7 +1,6 @@
 """Kimi Linear: three layers with the delta rule, which decays by channel, to one of latent attention; no positions.
 
-A part of each key in latent attention is the same for all heads, as in DeepSeek-V3, but it is not rotated. Models with
-experts are refused, except for single layers.
+A part of each key in latent attention is the same for all heads, as in DeepSeek-V3, but it is not rotated.
 """
 
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.deepseek import SIZES, V3, latent_of
+from glassformer.huggingface.families.deepseek import CHOICE_BIAS, FIRST, V3, routed
 from glassformer.huggingface.families.delta import (
     FULL,
     LINEAR,
@@ -21,7 +20,9 @@ from glassformer.huggingface.families.delta import (
     kinds_of,
     names_of,
 )
-from glassformer.huggingface.families.format import Lack, Place, needed, words_of_layers
+from glassformer.huggingface.families.experts import either, listed, named, packed
+from glassformer.huggingface.families.format import Place, needed, words_of_layers
+from glassformer.huggingface.families.latent import SIZES, latent_of
 from glassformer.huggingface.families.llama import llama_with
 from glassformer.huggingface.keys import Key, contradiction, each_of, unsupported
 from glassformer.layers import LatentAttention, LinearAttention
@@ -52,7 +53,7 @@ def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str,
     words = listed or words_of_layers(
         given, n_layers, "layer_types", (LINEAR, FULL), lambda i: LINEAR if i % 4 or i == 0 else FULL
     )
-    latent, d_head = latent_of(KIMI_LINEAR, given)
+    latent, d_head = latent_of(given, 32)
     own: dict[str, dict[str, Any]] = {FULL: {"form": latent, "d_head": d_head}}
     if LINEAR in words:
         check_silu(given)
@@ -79,19 +80,10 @@ def _state(given: Mapping[str, Any], inside: Mapping[str, Any]) -> LinearAttenti
     return LinearAttention(**sizes, taps=taps, decay="channel", gate="sigmoid", output_eps=eps)
 
 
-def mlp_layer_types(given: Mapping[str, Any]) -> list[str]:
-    """Returns the word of each layer's feed-forward: without a list, all but the first have experts."""
-    n_layers, n_dense = needed(given, "num_hidden_layers"), given.get("first_k_dense_replace", 1)
-    checks.whole("num_hidden_layers", n_layers)
-    checks.whole("first_k_dense_replace", n_dense, at_least=0)
-    words = ("dense", "sparse")
-    return words_of_layers(given, n_layers, "mlp_layer_types", words, lambda i: words[i >= n_dense])
-
-
 def write(config: ModelConfig) -> dict[str, Any]:
     """Returns what a file has beyond the tables."""
     words, _, state = kinds_of(config)
-    given: dict[str, Any] = {"layer_types": words, "mlp_layer_types": ["dense"] * config.n_layers}
+    given: dict[str, Any] = {"layer_types": words}
     latent = next((form for form in forms_of(config) if isinstance(form, LatentAttention)), None)
     if latent is not None:
         given |= {theirs: getattr(latent, ours) for ours, theirs in SIZES.items()}
@@ -102,7 +94,8 @@ def write(config: ModelConfig) -> dict[str, Any]:
     return given
 
 
-A = "model.layers.#.self_attn"
+A, BLOCK = "model.layers.#.self_attn", "model.layers.#.block_sparse_moe"
+OF_KIMI = routed(256, 8, 1024, listed(1, first=FIRST), scale=2.446)
 KIMI_LINEAR = replace(
     V3,
     model_type="kimi_linear",
@@ -119,12 +112,23 @@ KIMI_LINEAR = replace(
     always={**V3.always, "positions": "none"},
     rope=None,
     layers=layers,
+    sparse=replace(
+        OF_KIMI,
+        experts={
+            **OF_KIMI.experts,
+            "n_experts": Key("num_experts", 256),
+            "top_k": Key("num_experts_per_token", 8),
+            "n_groups": Key("num_expert_group", 1),
+            "renormalize": either("moe_renormalize", True),
+        },
+        n_shared=Key("num_shared_experts", 1),
+    ),
     must_be=(
         *V3.must_be,
+        ("moe_router_activation_func", ("sigmoid", None), "a sigmoid makes the weights of experts"),
         ("mla_use_nope", (True, None), "no layer of this family has positions"),
         ("tie_word_embeddings", (False, None), "the head of this family has weights of its own"),
     ),
-    lacks=(Lack("mlp_layer_types", ("dense",), "experts are not built", says=mlp_layer_types),),
     also=(*V3.also, "layer_types", "linear_attn_config", *(name for name, _ in OF_STATE.values())),
     aliases={
         "max_position_embeddings": "model_max_length",
@@ -136,11 +140,7 @@ KIMI_LINEAR = replace(
     },
     without_effect={
         **V3.without_effect,
-        **each_of(
-            "concerns experts, for which a whole model is refused",
-            "num_experts_per_token num_shared_experts moe_renormalize num_expert_group moe_router_activation_func "
-            "use_grouped_topk",
-        ),
+        "use_grouped_topk": "experts are chosen from groups if there are several",
         **each_of("nothing is rotated", "rope_parameters rope_scaling rope_theta"),
     },
     read=None,
@@ -148,6 +148,12 @@ KIMI_LINEAR = replace(
     claims=lambda config: any(isinstance(form, LinearAttention) for form in forms_of(config)),
     layout=replace(
         V3.layout,
+        names={
+            **V3.layout.names,
+            **named(BLOCK, W_gate="w1", W_up="w3", W_down="w2", shared="shared_experts"),
+            CHOICE_BIAS: f"{BLOCK}.gate.e_score_correction_bias",
+        },
+        packed=packed(f"{BLOCK}.experts"),
         states=names_of(
             A,
             {
@@ -157,9 +163,9 @@ KIMI_LINEAR = replace(
                 "W_write": "b_proj",
             },
         )
-        | {"decoder.blocks.#.attention.log_rate": Place(f"{A}.A_log", of_heads=True)},
+        | {"decoder.blocks.#.attention.log_rate": Place(f"{A}.A_log", axes=(1, 1, -1, 1))},
         pieces=PIECES,
         # In memory; and transformers saves all feed-forward networks under the name of experts
-        others=((".forget_gate.", "."), (".block_sparse_moe.", ".mlp.")),
+        others=((".forget_gate.", "."), (".block_sparse_moe.", ".mlp."), (".mlp.", ".block_sparse_moe.")),
     ),
 )

@@ -1,7 +1,4 @@
-"""Laguna: a softplus gate for each head or number, windows, and numbers of heads that differ from layer to layer.
-
-Models with experts are refused, except for their attention.
-"""
+"""Laguna: experts, a softplus gate for each head or number, windows, and numbers of heads that differ by layer."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,10 +6,12 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.format import Lack, flat_kinds, linear, needed, words_of_layers
+from glassformer.huggingface.families.deepseek import CHOICE_BIAS, MLP, PACKED
+from glassformer.huggingface.families.experts import TRAINING, listed, named
+from glassformer.huggingface.families.format import Sparse, flat_kinds, linear, needed, words_of_layers
 from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, llama_with
 from glassformer.huggingface.families.rope import OfKind, Rope
-from glassformer.huggingface.keys import Key, contradiction, each_of, unsupported
+from glassformer.huggingface.keys import Key, contradiction, unsupported
 from glassformer.layers import OutputGate
 
 WINDOWED, FULL = "sliding_attention", "full_attention"
@@ -46,15 +45,6 @@ def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str,
     return found
 
 
-def mlp_layer_types(given: Mapping[str, Any]) -> list[str]:
-    """Returns the word of each layer's feed-forward: without a list, all but the first have experts."""
-    n_layers = needed(given, "num_hidden_layers")
-    checks.whole("num_hidden_layers", n_layers)
-    return words_of_layers(
-        given, n_layers, "mlp_layer_types", ("dense", "sparse"), lambda i: "sparse" if i else "dense"
-    )
-
-
 def has_softplus(config: ModelConfig) -> bool:
     """Claims models whose gates are those of a Laguna."""
     gates = [layer.attention.gate for layer, _ in config.layers(config.n_layers).values()]
@@ -71,7 +61,6 @@ def write(config: ModelConfig) -> dict[str, Any]:
     return {
         "layer_types": [words[name] for name in kinds],
         "num_attention_heads_per_layer": [flat[name].n_heads for name in kinds],
-        "mlp_layer_types": ["dense"] * config.n_layers,
         "gating": True if next(iter(parts.values()))["gate"].per == "head" else "per-element",
         "sliding_window": windows[0] if windows else 512,
         "rope_parameters": rope,
@@ -93,6 +82,18 @@ LAGUNA = replace(
     always={**LLAMA.always, "qk_norm": True, "attention_bias": "none", "feedforward_bias": False},
     rope=ROPE,
     layers=layers,
+    sparse=Sparse(
+        experts={
+            "n_experts": Key("num_experts", 256),
+            "top_k": Key("num_experts_per_tok", 8),
+            "scores": "sigmoid",
+            "choice_bias": True,
+            "scale": Key("moe_routed_scaling_factor", 1.0),
+            "d_shared": Key("shared_expert_intermediate_size", 512),
+        },
+        d_ff=Key("moe_intermediate_size", 512),
+        where=listed(1),
+    ),
     must_be=(
         *RULES,
         NO_FEEDFORWARD_BIASES,
@@ -100,18 +101,11 @@ LAGUNA = replace(
         ("partial_rotary_factor", (None,), "rope_parameters says it for each kind of layer"),
         ("rope_scaling", (None,), "rope_parameters says it for each kind of layer"),
         ("rope_theta", (None,), "rope_parameters says it for each kind of layer"),
+        ("moe_apply_router_weight_on_input", (False, None), "a weight multiplies what an expert returns"),
+        ("moe_router_logit_softcapping", (0, None), "the router's scores have no cap here"),
     ),
-    lacks=(Lack("mlp_layer_types", ("dense",), "experts are not built", says=mlp_layer_types),),
     also=("layer_types", "sliding_window", "num_attention_heads_per_layer", "gating"),
-    without_effect={
-        **LLAMA.without_effect,
-        **each_of(
-            "belongs to the experts, for which a whole model is refused",
-            "num_experts num_experts_per_tok moe_intermediate_size shared_expert_intermediate_size "
-            "moe_routed_scaling_factor moe_apply_router_weight_on_input moe_router_logit_softcapping "
-            "output_router_logits router_aux_loss_coef",
-        ),
-    },
+    without_effect={**LLAMA.without_effect, **TRAINING},
     write=write,
     claims=has_softplus,
     layout=replace(
@@ -119,6 +113,11 @@ LAGUNA = replace(
         names={
             **LLAMA.layout.names,
             "decoder.blocks.#.attention.gate.W": linear("model.layers.#.self_attn.g_proj"),
+            **named(MLP, shared="shared_expert"),
+            CHOICE_BIAS: f"{MLP}.experts.e_score_correction_bias",
         },
+        packed=PACKED,
+        # In memory
+        others=((".shared_experts.", ".shared_expert."), (".gate.e_score", ".experts.e_score")),
     ),
 )

@@ -21,6 +21,7 @@ from glassformer.huggingface.families.format import (
     PartOf,
     Place,
     linear,
+    needed,
 )
 from glassformer.huggingface.families.llama import ALWAYS_DECODERS, LLAMA
 from glassformer.huggingface.keys import Key, Rule, contradiction, each_of
@@ -61,24 +62,28 @@ def layer_names(theirs: str) -> dict[str, Place | str]:
     }
 
 
-def check_width(names: Mapping[str, str], given: Mapping[str, Any], form: Mamba2) -> None:
-    """Checks that the width inside of a layer is the same by its heads and by what multiplies the stream's."""
-    for name in ("hidden_size", names["expand"]):
-        checks.whole(name, given[name])
-    inside = given[names["expand"]] * given["hidden_size"]
-    if form.n_heads * form.d_value != inside:
-        heads = f"{names['n_heads']} * {names['d_value']}"
-        whole = f"{names['expand']} * hidden_size"
-        raise contradiction(whole, inside, heads, form.n_heads * form.d_value)
+def state_of(given: Mapping[str, Any], sizes: Mapping[str, Key], expand: Key, **more: Any) -> Mamba2:
+    """Returns the form of layers whose sizes have these keys, after checking their width, which a file gives twice."""
+    keys = (Key("hidden_size"), expand, *sizes.values())
+    found = {key.name: needed({key.name: key.default, **given}, key.name) for key in keys}
+    heads, value = sizes["n_heads"].name, sizes["d_value"].name
+    for name in found:
+        if found[name] != "auto" or name != value:
+            checks.whole(name, found[name])
+    inside = found[expand.name] * found["hidden_size"]
+    if found[value] == "auto":
+        found[value] = inside // found[heads]
+    checks.divisible(heads, found[heads], sizes["n_key_heads"].name, found[sizes["n_key_heads"].name])
+    if found[heads] * found[value] != inside:
+        raise contradiction(
+            f"{expand.name} * hidden_size", inside, f"{heads} * {value}", found[heads] * found[value]
+        )
+    return Mamba2(**{ours: found[key.name] for ours, key in sizes.items()}, **more)
 
 
 def read(_: Format, given: Mapping[str, Any], __: Any) -> dict[str, Any]:
     """Checks the width, which the file gives twice."""
-    sizes = {name: given.get(key.name, key.default) for name, key in SIZES.items()}
-    for name, value in sizes.items():
-        checks.whole(SIZES[name].name, value)
-    names = {"expand": "expand", "n_heads": "num_heads", "d_value": "head_dim"}
-    check_width(names, {"expand": 2, **given}, Mamba2(**sizes))
+    state_of(given, SIZES, Key("expand", 2))
     return {}
 
 

@@ -22,7 +22,9 @@ from glassformer.huggingface.families.delta import (
     names_of,
     sizes_of,
 )
-from glassformer.huggingface.families.format import NO_WINDOW, Lack, Place, linear, needed, words_of_layers
+from glassformer.huggingface.families.experts import OURS as FEEDFORWARD
+from glassformer.huggingface.families.experts import STEPS, TRAINING, either, named, packed
+from glassformer.huggingface.families.format import NO_WINDOW, Place, Sparse, linear, needed, words_of_layers
 from glassformer.huggingface.families.llama import (
     ALWAYS_DECODERS,
     LLAMA,
@@ -69,17 +71,6 @@ def write(config: ModelConfig) -> dict[str, Any]:
         **sizes,
         **ROPE.write({"": full}),
     }
-
-
-def n_experts(given: Mapping[str, Any]) -> int:
-    """Returns how many experts there are, if any layer has them."""
-    found, every = given.get("num_experts", 512), given.get("decoder_sparse_step", 1)
-    dense = given.get("mlp_only_layers") or ()
-    n_layers = needed(given, "num_hidden_layers")
-    checks.whole("num_hidden_layers", n_layers)
-    checks.whole("decoder_sparse_step", every)
-    sparse = any(i not in dense for i in range(every - 1, n_layers, every))
-    return found if sparse else 0
 
 
 def is_qwen(config: ModelConfig) -> bool:
@@ -161,6 +152,37 @@ QWEN3_5 = replace(
         ignored=LLAMA.layout.ignored + r"|^(model\.)?(mtp|model\.visual)\.",
     ),
 )
+MLP = "model.layers.#.mlp"
+EXPERTS = {
+    "n_experts": Key("num_experts", 256),
+    "top_k": Key("num_experts_per_tok", 8),
+    "d_shared": Key("shared_expert_intermediate_size", 512),
+    "shared_gate": True,
+}
+QWEN3_5_MOE = replace(
+    QWEN3_5,
+    model_type="qwen3_5_moe_text",
+    architectures=("Qwen3_5MoeForCausalLM", "Qwen3_5MoeTextModel"),
+    fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 2), "d_ff": None}, QWEN3_5),
+    sparse=Sparse(experts=EXPERTS, d_ff=Key("moe_intermediate_size", 512)),
+    without_effect={
+        **QWEN3_5.without_effect,
+        **TRAINING,
+        **each_of(
+            "every layer has experts, whose weights have the sum 1", "intermediate_size mlp_only_layers"
+        ),
+    },
+    wrapped="qwen3_5_moe",
+    layout=replace(
+        QWEN3_5.layout,
+        names={
+            **QWEN3_5.layout.names,
+            **named(MLP, shared="shared_expert"),
+            f"{FEEDFORWARD}.shared_gate": linear(f"{MLP}.shared_expert_gate"),
+        },
+        packed=packed(f"{MLP}.experts"),
+    ),
+)
 QWEN3_NEXT = replace(
     QWEN3_5,
     model_type="qwen3_next",
@@ -168,17 +190,22 @@ QWEN3_NEXT = replace(
     wrapped="",
     fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 2)}, QWEN3_5),
     rope=Rope(share=0.25),
-    lacks=(Lack("num_experts", (0,), "experts are not built", says=n_experts),),
+    sparse=Sparse(
+        experts={
+            **EXPERTS,
+            "n_experts": Key("num_experts", 512),
+            "top_k": Key("num_experts_per_tok", 10),
+            "renormalize": either("norm_topk_prob", True),
+        },
+        d_ff=Key("moe_intermediate_size", 512),
+        where=STEPS,
+    ),
     without_effect={
-        **QWEN3_5.without_effect,
-        **each_of(
-            "belongs to the experts, for which a whole model is refused",
-            "decoder_sparse_step moe_intermediate_size shared_expert_intermediate_size num_experts_per_tok "
-            "norm_topk_prob output_router_logits router_aux_loss_coef mlp_only_layers",
-        ),
+        **{key: why for key, why in QWEN3_5.without_effect.items() if key != "mlp_only_layers"},
+        **TRAINING,
     },
     layout=replace(
-        QWEN3_5.layout,
+        QWEN3_5_MOE.layout,
         states={
             **names_of(THEIRS, IN_BOTH),
             **{
