@@ -7,6 +7,7 @@ from glassformer.checkpoints import model_of
 from glassformer.config import ModelConfig
 from glassformer.layers import (
     CompressedAttention,
+    Experts,
     Indexer,
     KeyValueSharing,
     LatentAttention,
@@ -89,7 +90,20 @@ COMPRESSED = MODERN.replace(
         }
     },
 )
-DECODERS = SUMS | {"post-norm": POST, "BERT's head": BENT, "gated": GATED, "compressed": COMPRESSED}
+EXPERTS = MODERN.replace(
+    kinds={
+        "dense": {},
+        "sparse": {"d_ff": 5, "experts": Experts(n_experts=4, top_k=2, d_shared=3, shared_gate=True)},
+    },
+    order="dense sparse",
+)
+DECODERS = SUMS | {
+    "post-norm": POST,
+    "BERT's head": BENT,
+    "gated": GATED,
+    "compressed": COMPRESSED,
+    "experts": EXPERTS,
+}
 
 
 def build(config, dtype=np.float64, seed=0):

@@ -138,7 +138,9 @@ def merge_adapters(model: nn.Module) -> None:
         raise ValueError("model has no adapters that could be merged")
     for path, layer in layers.items():
         model.set_submodule(path, layer.merged())
-    model.requires_grad_(True)
+    for name, weight in model.named_parameters():
+        # No gradient reaches these two of a router
+        weight.requires_grad_(not name.endswith(("choice_bias", "table")))
 
 
 def adapted(model: nn.Module) -> dict[str, AdaptedLinear]:

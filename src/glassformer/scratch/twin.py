@@ -32,7 +32,8 @@ def in_numpy(model: Any) -> Transformer:
         n: (t.float() if t.itemsize < 4 else t).numpy()
         for n, t in tensors.items()
     }
-    dtype = np.result_type(*weights.values())
+    kinds = {array.dtype for array in weights.values()}
+    dtype = np.result_type(*(kind for kind in kinds if kind.kind == "f"))
     copy = Transformer(model.config, generator=None, dtype=dtype)
     try:
         copy.load_state_dict(weights)
