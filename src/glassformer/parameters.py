@@ -87,7 +87,8 @@ class ParameterCount:
     """A model's parameters, part by part; `str()` of it is the table that chapters 07, 08 and 13 show.
 
     `count.total` is the total, `count["attention"]` is the number for one part, and `count.parts` holds the
-    lines. `count.active` is the total without the `idle` ones: those of experts that a token does not choose. `blocks` gives the formula of a single block, for each kind, and `own_sizes` the sizes of that kind.
+    lines. `count.active` leaves out the `idle` parameters, those of experts that a token does not choose. `blocks`
+    gives the formula of a single block, for each kind, and `own_sizes` the sizes of that kind.
 
     Raises:
         KeyError: there is no part of that name; the message lists the existing parts.

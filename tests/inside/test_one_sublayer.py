@@ -79,4 +79,5 @@ def test_what_needs_one_last_matrix_refuses_experts_and_the_rest_reads_them():
         with pytest.raises(ValueError, match=r"^layer 1 has 4 experts, each with neurons of its own"):
             instrument()
     maps = cost(mixed, ids[0])["feed-forward: maps"].products["forward"]
-    assert maps == 6 * 8 * (3 * 10 + 3 * (2 * 5 + 3) + 4 + 1)  # a dense network; two experts, a shared one, router, gate
+    dense, sparse = 3 * 10, 3 * (2 * 5 + 3) + 4 + 1  # two experts, a shared one, the router and the gate
+    assert maps == 6 * 8 * (dense + sparse)

@@ -1,4 +1,4 @@
-"""Tests routed experts: routers by hand, a loop over tokens, the blocks of transformers, and how experts are balanced."""
+"""Tests routed experts: routers by hand, a loop over tokens, the blocks of transformers, and their balance."""
 
 import re
 from importlib import import_module
@@ -11,7 +11,6 @@ from close import DOUBLE, assert_close
 from huggingface.models import all_in_double
 
 from glassformer.auxiliary import auxiliary_losses
-from glassformer.config import ModelConfig
 from glassformer.layers import Experts
 from glassformer.trace import trace
 
@@ -36,7 +35,8 @@ def route(room, made, x, ids=None):
     return [room.numpy(array) for array in found]
 
 
-ODDS = np.log([[1, 2, 4], [6, 3, 1]])  # softmax: sevenths and tenths; sigmoid: 1/2, 2/3, 4/5 and 6/7, 3/4, 1/2
+# Softmax: sevenths and tenths; sigmoid: 1/2, 2/3, 4/5 and 6/7, 3/4, 1/2
+ODDS = np.log([[1, 2, 4], [6, 3, 1]])
 BEST = [[2, 1], [0, 1]]
 BY_HAND = {
     "softmax": ({"renormalize": False}, ODDS, BEST, [[4 / 7, 2 / 7], [0.6, 0.3]]),
@@ -101,7 +101,7 @@ def test_half_precision_routes_as_float32_does():
     made = NN.layers.Router(2, 3, 1, generator=None, dtype=torch.bfloat16)
     NN.load(made, W=np.array([[1, 1, 1], [0, 1, 2]], np.float32))
     made.to(torch.bfloat16)
-    x = torch.tensor([[1, 2**-9], [1, -(2**-9)]], dtype=torch.bfloat16)
+    x = torch.tensor([[1, 2**-10], [1, -(2**-10)]], dtype=torch.bfloat16)
     assert made.W(x).unique().tolist() == [1]
     assert made(x)[0].tolist() == [[2], [0]]
     assert made(x)[1].dtype == torch.bfloat16
@@ -171,7 +171,8 @@ def apply(room, made, x):
 
 def one_by_one(made, x, variant):
     """Computes what a token is given, as the papers write it: a loop over tokens and over the experts of each."""
-    given = {"limit": np.inf, "offset": 0.0, "sharpness": 1.0, "sum_eps": 0.0, "scale": 1.0} | VARIANTS[variant]
+    usual = {"limit": np.inf, "offset": 0.0, "sharpness": 1.0, "sum_eps": 0.0, "scale": 1.0}
+    given = usual | VARIANTS[variant]
     W = {name.replace(".weight", ""): weight for name, weight in made.named_parameters().items()}
     experts, kind = range(SIZES["n_experts"]), given.get("scores", "softmax")
     top_k = given.get("top_k", SIZES["top_k"])
@@ -206,7 +207,7 @@ def one_by_one(made, x, variant):
             size = len(can) // n_groups
             groups = [can[g * size : (g + 1) * size] for g in range(n_groups)]
             groups.sort(key=lambda group: -sum(sorted(wanted[group])[-given["group_best"] :]))
-            can = sum(groups[: given["top_groups"]], [])
+            can = [i for group in groups[: given["top_groups"]] for i in group]
         chosen = sorted(can, key=lambda i: -wanted[i])[:top_k]
         if "vocab_size" in given:
             chosen = W["router.table"][id]
@@ -222,7 +223,9 @@ def one_by_one(made, x, variant):
             y = y + network("shared", x) * (sigmoid(x @ W["shared_gate"]) if "shared_gate" in given else 1)
         return y
 
-    return np.array([[read(*token) for token in zip(*text, strict=True)] for text in zip(x, IDS, strict=True)])
+    return np.array(
+        [[read(*token) for token in zip(*text, strict=True)] for text in zip(x, IDS, strict=True)]
+    )
 
 
 @both_rooms
@@ -250,7 +253,9 @@ def test_gradients_are_those_of_differences_and_of_autograd_with_the_balance_in_
     to_x = made.backward(grad, saved)
     assert saved == []
     gradients = made.gradients()
-    weights = {n: w for n, w in made.named_parameters().items() if n not in ("router.choice_bias", "router.table")}
+    weights = {
+        n: w for n, w in made.named_parameters().items() if n not in ("router.choice_bias", "router.table")
+    }
     check(loss, {"x": x} | weights, {"x": to_x} | gradients, np.random.default_rng(0))
     tensor = torch.from_numpy(x).requires_grad_()
     with auxiliary_losses() as terms:
@@ -283,8 +288,8 @@ def test_an_expert_that_nobody_chooses_has_a_gradient_of_zeros(room):
 def test_a_table_can_name_an_expert_twice(room):
     made = make(room, "√softplus by token", d_shared=0)
     room.load(made.router, table=np.full((7, 3), 2))
-    expected = room.numpy(made.experts[2](room.array(X)))
-    assert_close(apply(room, made, X), expected, DOUBLE)  # three thirds of it
+    expected = room.numpy(made.experts[2](room.array(X.reshape(-1, D))))
+    assert_close(apply(room, made, X).reshape(-1, D), expected, DOUBLE)  # three thirds of it
 
 
 # The blocks of transformers
@@ -311,7 +316,10 @@ REFERENCES = {
         ("GptOssConfig", "GptOssMLP", {"num_local_experts": 8, "intermediate_size": F}),
         {name: value for name, value in VARIANTS["gpt-oss"].items() if name != "activation"},
     ),
-    "Mixtral": (("MixtralConfig", "MixtralSparseMoeBlock", {"num_local_experts": 8, "intermediate_size": F}), {}),
+    "Mixtral": (
+        ("MixtralConfig", "MixtralSparseMoeBlock", {"num_local_experts": 8, "intermediate_size": F}),
+        {},
+    ),
 }
 
 
@@ -342,7 +350,9 @@ def test_the_blocks_of_transformers_compute_the_same(room, name):
     (config, block, own), choices = REFERENCES[name]
     settings = {key: value for key, value in SETTINGS.items() if key not in own}
     their_config = getattr(transformers, config)(**settings | own)
-    module = import_module(f"transformers.models.{their_config.model_type}.modeling_{their_config.model_type}")
+    module = import_module(
+        f"transformers.models.{their_config.model_type}.modeling_{their_config.model_type}"
+    )
     with all_in_double(), torch.no_grad():
         theirs = getattr(module, block)(their_config)
         values = draw({n: tuple(w.shape) for n, w in theirs.state_dict().items()}, seed=2)
@@ -395,7 +405,8 @@ WITH_EXPERTS = [name for name in SYSTEMS if "experts" in name]
 @both_rooms
 @pytest.mark.parametrize("name", WITH_EXPERTS)
 def test_a_text_at_once_and_token_by_token_chooses_the_same(room, name):
-    model, ids = build(room, SYSTEMS[name]).eval(), room.array(np.random.default_rng(0).integers(0, 11, (2, 9)))
+    model = build(room, SYSTEMS[name]).eval()
+    ids = room.array(np.random.default_rng(0).integers(0, 11, (2, 9)))
     with trace() as whole, torch.no_grad():
         model(ids)
     cache = model.new_cache(2, 9)
@@ -414,27 +425,20 @@ def test_parameters_that_one_token_uses_are_those_of_the_layers_that_it_reaches(
     _, model = twins(name)
     used, modules = set(), list(model.named_modules())
     hooks = [
-        module.register_forward_hook(lambda module, given, found, path=path: used.add(path)) for path, module in modules
+        module.register_forward_hook(lambda module, given, found, path=path: used.add(path))
+        for path, module in modules
     ]
     with torch.no_grad():
         model(torch.tensor([[3]]))
     for hook in hooks:
         hook.remove()
-    # What is not called: tied, or held by what is
     idle = {path for path, module in modules if isinstance(module, NN.layers.Expert)} - used
-    active = sum(w.numel() for n, w in model.named_parameters() if not any(n.startswith(f"{path}.") for path in idle))
+    active = sum(
+        w.numel() for n, w in model.named_parameters() if not any(n.startswith(f"{path}.") for path in idle)
+    )
     count = SYSTEMS[name].parameter_count()
     assert active == count.active < count.total == sum(w.numel() for w in model.parameters())
-    assert f"used by one token  {'':<1}" in str(count).replace("used by one token ", "used by one token  ")
-
-
-def test_a_compiled_model_computes_the_same_and_counts_choices():
-    name = "experts with groups and a shared one"
-    model, ids = build(NN, SYSTEMS[name], "float32"), torch.arange(8).reshape(1, 8)
-    compiled = torch.compile(model, backend="aot_eager")
-    assert_close(compiled(ids).detach(), model(ids).detach(), 1e-5)
-    routers = [part for part in model.modules() if isinstance(part, NN.layers.Router)]
-    assert [int(part._load.sum()) for part in routers] == [2 * 8 * 3] * len(routers)
+    assert re.search(rf"used by one token +{active:,} ", str(count))
 
 
 GIVEN = {"n_experts": 4, "top_k": 2}
@@ -448,7 +452,10 @@ GIVEN = {"n_experts": 4, "top_k": 2}
         ({"scores": "tanh"}, "scores='tanh' is not one of"),
         ({"weighs": "both"}, "weighs='both' is not one of"),
         ({"bias_rate": 0.001}, "bias_rate=0.001 moves a choice_bias, but choice_bias=False"),
-        ({"by_token": True, "choice_bias": True}, "by_token=True leaves a choice_bias or groups without work"),
+        (
+            {"by_token": True, "choice_bias": True},
+            "by_token=True leaves a choice_bias or groups without work",
+        ),
         ({"shared_gate": True}, "shared_gate=True needs a shared expert, but d_shared=0"),
         ({"balance": -1.0}, "balance=-1.0 must be zero or more"),
         ({"limit": 0.0}, "limit=0.0 must be positive"),
@@ -462,13 +469,14 @@ def test_what_contradicts_itself_is_refused(changed, message):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"feedforward": "none", "feedforward_bias": False}, "experts need an activation, but feedforward='none'"),
+        (
+            {"feedforward": "none", "feedforward_bias": False},
+            "experts need an activation, but feedforward='none'",
+        ),
         ({"feedforward": "relu"}, "limit=7.0, offset=0.0 and sharpness=1.0 need a gate"),
     ],
 )
 def test_a_layer_without_a_gate_or_network_cannot_have_such_experts(fields, message):
     experts = Experts(**GIVEN, limit=7.0)
     with pytest.raises(ValueError, match=re.escape(f"kinds['all']: {message}")):
-        ModelConfig(
-            vocab_size=5, context_length=4, d_model=4, n_layers=1, n_heads=1, kinds={"all": {"experts": experts}}, **fields
-        )
+        SYSTEMS["GPT-2"].replace(kinds={"all": {"experts": experts}}, **fields)

@@ -51,7 +51,8 @@ class Router(nn.Module):
         self.balance, self.bias_rate = balance, bias_rate
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.W = Linear(d_model, n_experts, bias=bias, **init_kwargs)
-        self.choice_bias = self.table = None
+        self.choice_bias: Any = None
+        self.table: Any = None
         if choice_bias:
             zeros = torch.zeros(n_experts, dtype=dtype)
             self.choice_bias = nn.Parameter(zeros, requires_grad=False)
@@ -65,7 +66,7 @@ class Router(nn.Module):
         x: Float[Tensor, "N D"],
         ids: Integer[Tensor, " N"] | None = None,
     ) -> tuple[Integer[Tensor, "N A"], Float[Tensor, "N A"]]:
-        """As `scratch.Router.forward`."""
+        """Maps tokens x (N, D), and their ids if there is a table, to experts and their weights, both (N, A)."""
         z = self._logits(x)  # (N, X)
         s = self._scores_of(z)
         if self.table is None:
@@ -73,6 +74,7 @@ class Router(nn.Module):
         else:
             checks.ids_for_table(ids)
             chosen = self.table[ids]
+            checks.indices("table", chosen, "n_experts", s.shape[-1])
         weights = s.gather(-1, chosen)
         if self.scores == "chosen":
             weights = torch.softmax(weights, dim=-1)
@@ -226,7 +228,7 @@ class Experts(nn.Module):
         x: Float[Tensor, "*B T D"],
         ids: Integer[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "*B T D"]:
-        """As `scratch.Experts.forward`."""
+        """Maps x (..., T, D) to (..., T, D); `ids` (..., T) are those of the tokens, which only a table needs."""
         enter_sublayer("feed-forward")
         rows = x.reshape(-1, x.shape[-1])  # (N, D)
         ids = None if ids is None else ids.reshape(-1)

@@ -101,6 +101,7 @@ class Router(Layer):
         else:
             checks.ids_for_table(ids)
             chosen = self.table[ids]
+            checks.indices("table", chosen, "n_experts", s.shape[-1])
         weights = np.take_along_axis(s, chosen, axis=-1)
         if self.scores == "chosen":
             weights = softmax(weights)
@@ -270,7 +271,7 @@ class Expert(FeedForward):
         """Maps the gradient of the output to that of x."""
         grad = self.W_down.backward(grad, saved)
         whole_up, whole_gate = saved.pop()
-        if whole_gate is None:
+        if self.W_gate is None:
             return self.W_up.backward(grad * self.slope(whole_up), saved)
         up, gate = self._limited(whole_up, whole_gate)
         sharp = self.sharpness * gate
@@ -346,7 +347,7 @@ class Experts(Layer):
             )
 
         self.experts = [expert(d_ff) for _ in range(n_experts)]
-        self.shared = expert(d_shared) if d_shared else None
+        self.shared: Any = expert(d_shared) if d_shared else None
         self.shared_gate = None
         if shared_gate:
             self.shared_gate = Linear(d_model, 1, bias=False, **init_kwargs)
@@ -388,7 +389,7 @@ class Experts(Layer):
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps the gradient of the output to that of x."""
         shape = grad.shape
-        grad = self.dropout.backward(grad, saved).reshape(-1, shape[-1])
+        grad = self.dropout.backward(grad.reshape(-1, shape[-1]), saved)
         rows, chosen, weights = saved.pop()
         grad_x, grad_weights = np.zeros_like(rows), np.zeros_like(weights)
         if self.shared is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glassformer.protocols import is_vector
+from glassformer.protocols import is_table, is_vector
 from glassformer.train.config import TrainingConfig
 from glassformer.train.muon import Muon
 from glassformer.train.schedule import muon_momentum, rate_share
@@ -56,7 +56,7 @@ def optimizers_of(model: nn.Module, config: TrainingConfig) -> list[torch.optim.
         decays["embeddings"] = config.embedding_decay
     weights = defaultdict(list)
     for name, weight in model.named_parameters():
-        if not weight.is_floating_point():  # a router's table of experts
+        if is_table(name):
             continue
         kind = kind_of(name, weight)
         weights[kind].append(weight)
@@ -108,7 +108,7 @@ def initialize(model: nn.Module, config: TrainingConfig) -> None:
     """
     if config.init == "ours" and not config.zero_init:
         return
-    weights = {name: weight for name, weight in model.named_parameters() if weight.is_floating_point()}
+    weights = {name: weight for name, weight in model.named_parameters() if not is_table(name)}
     matrices = [name for name, weight in weights.items() if not is_vector(name, weight.ndim)]
     sublayers = {found[0] for name in matrices if (found := SUBLAYER.match(name))}
     writing = {found[0] for name in matrices if OUTPUT.fullmatch(name) and (found := SUBLAYER.match(name))}

@@ -25,7 +25,7 @@ from glassformer.config import ModelConfig
 from glassformer.nn import Router
 from glassformer.progress import bar as progress_bar
 from glassformer.progress import in_notebook, on_terminal
-from glassformer.protocols import OF_A_MODEL, OF_A_TASK
+from glassformer.protocols import OF_A_MODEL, OF_A_TASK, is_table
 from glassformer.tasks import Batch
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
@@ -327,7 +327,7 @@ class Trainer:
         if self.average is not None:
             stays = ema_share(self.config, self.step)
             for name, weight in self.model.named_parameters():
-                if weight.is_floating_point():
+                if not is_table(name):
                     self.average[name].lerp_(weight, 1 - stays)
 
     @contextmanager
@@ -540,7 +540,7 @@ def _check_fit(model: Any, task: Any, config: TrainingConfig) -> None:
     if not any(weight.requires_grad for weight in model.parameters()):
         raise ValueError("model has no parameter with requires_grad=True, so there is nothing to train")
     for name, weight in model.named_parameters():
-        if weight.is_floating_point() and weight.dtype not in (torch.float32, torch.float64):
+        if not is_table(name) and weight.dtype not in (torch.float32, torch.float64):
             raise ValueError(
                 f"{name} is in {weight.dtype}, in which small steps are lost: create the model in float32; "
                 'dtype="bfloat16" of TrainingConfig then multiplies in bfloat16'
