@@ -96,6 +96,17 @@ WRONG_VALUES = {
     "bucket (n_buckets=32, bidirectional=True)",
     "rope_scaling('llama3', 9.0, 5.0, 5.0, prefix='rope_')": "rope_slow=5.0 must be below rope_fast=5.0: "
     "slow pairs are stretched, and fast ones are not",
+    "chosen_experts(0, 1, 1, 1, 1)": "n_experts=0 must be at least 1",
+    "chosen_experts(4, 5, 1, 1, 1)": "top_k=5 must be at most the experts to choose from, 4",
+    "chosen_experts(4, 3, 2, 1, 1)": "top_k=3 must be at most the experts to choose from, 2",
+    "chosen_experts(5, 2, 2, 1, 1)": "n_experts=5 is not divisible by n_groups=2",
+    "chosen_experts(4, 2, 2, 3, 1)": "top_groups=3 must be at most n_groups, 2",
+    "chosen_experts(4, 2, 2, 1, 3)": "group_best=3 must be at most n_experts / n_groups, 2",
+    "limited_gate(0.0, 0.0, 1.0, True)": "limit=0.0 must be positive and finite",
+    "limited_gate(7.0, 1.0, 1.5, None)": (
+        "limit=7.0, offset=1.0 and sharpness=1.5 need a gate, which this activation lacks"
+    ),
+    "ids_for_table(None)": "ids are missing: the table of this router chooses experts by them",
     "rotated_share('share', 0.3, 8)": "share=0.3 of d_head=8 is 2.4 features: it must be an even number, "
     "at most d_head",
     "rope_scaling('yarn', 1.0, 1.0, 5.0)": 'base=1.0 must exceed 1 with scaling="yarn": later pairs have to be slower',

@@ -35,6 +35,7 @@ from safetensors.numpy import save as bytes_of
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
+from glassformer.protocols import is_table
 from glassformer.untrusted_files import (
     bytes_in,
     check_version,
@@ -296,7 +297,7 @@ def _built(config: ModelConfig, weights: Arrays, room: str) -> Any:
         raise ValueError(
             f"the state does not fit: it has {its:,} numbers, but the model's sizes need {mine:,}"
         )
-    dtype = np.result_type(np.float32, *weights.values())
+    dtype = np.result_type(np.float32, *(array for name, array in weights.items() if not is_table(name)))
     if room == "scratch":
         from glassformer.scratch import Transformer
 
@@ -413,8 +414,11 @@ def weights_in(place: Traversable, files: dict[str, bytes], name: str) -> Arrays
     arrays = arrays_in(place, files, name)
     for weight, values in arrays.items():
         said = f"{place / name}: {checks.shown(weight)}"
-        if values.dtype.kind != "f":
-            raise ValueError(f"{said} has dtype {values.dtype}, but weights must be floating-point numbers")
+        if values.dtype.kind != ("i" if is_table(weight) else "f"):
+            rule = (
+                "a table of experts must be whole" if is_table(weight) else "weights must be floating-point"
+            )
+            raise ValueError(f"{said} has dtype {values.dtype}, but {rule} numbers")
         check_weights(said, values)
     return arrays
 

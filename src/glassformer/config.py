@@ -594,6 +594,10 @@ class ModelConfig:
         if self.head != "none":
             parts.append(part("head", 1, self._head(norm), "tied to the token embedding"))
 
+        idle = 0  # weights of experts that a token does not choose
+        for layer, n in layers.values():
+            network, own = layer.feedforward, sizes | layer.feedforward.sizes
+            idle += n * (evaluate(network.parameters(D), own) - evaluate(network.active(D), own))
         blocks, own_sizes = {}, {}
         for kind, (layer, _) in one_stack.items():
             attention, feedforward = layer.attention.parameters(D), layer.feedforward.parameters(D)
@@ -611,7 +615,7 @@ class ModelConfig:
                 found[f"{which}decoder"] = found[f"{which}encoder"] + attention + norms
             blocks |= found
             own_sizes |= dict.fromkeys(found, sizes | layer.attention.sizes | layer.feedforward.sizes)
-        return ParameterCount(sizes, tuple(parts), blocks, own_sizes)
+        return ParameterCount(sizes, tuple(parts), blocks, own_sizes, idle)
 
     def _head(self, norm: Counter[str]) -> Counter[str]:
         """The unembedding (D, V) if it is not tied, its bias, and the transform before it."""

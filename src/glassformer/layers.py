@@ -542,6 +542,7 @@ class Experts:
     sum_eps: float = 0.0
     scale: float = 1.0
     choice_bias: bool = False
+    bias_rate: float = 0.0
     n_groups: int = 1
     top_groups: int = 1
     group_best: int = 1
@@ -562,12 +563,14 @@ class Experts:
         checks.whole("d_shared", self.d_shared, at_least=0)
         for name in ("renormalize", "choice_bias", "router_bias", "by_token", "shared_gate"):
             checks.flag(name, getattr(self, name))
-        for name in ("sum_eps", "balance"):
+        for name in ("sum_eps", "balance", "bias_rate"):
             checks.not_negative(name, getattr(self, name))
         checks.positive("scale", self.scale)
         checks.limited_gate(self.limit, self.offset, self.sharpness, True)
         if self.by_token and (self.choice_bias or self.n_groups > 1):
             raise ValueError("by_token=True leaves a choice_bias or groups without work: a table chooses")
+        if self.bias_rate and not self.choice_bias:
+            raise ValueError(f"bias_rate={self.bias_rate} moves a choice_bias, but choice_bias=False")
         if self.shared_gate and not self.d_shared:
             raise ValueError("shared_gate=True needs a shared expert, but d_shared=0")
 
@@ -578,19 +581,17 @@ class Experts:
 
     def parameters(self, network: Counter[str]) -> Counter[str]:
         """The experts, each a `network` in D and F, the shared one with Y neurons, and the router (D, X)."""
-        formula = Counter({"X" + product: n for product, n in network.items()}) + Counter(DX=1)
-        formula += Counter(X=self.router_bias + self.choice_bias) + Counter(V=self.by_token * self.top_k)
+        return self._with(Counter({"X" + product: n for product, n in network.items()}), network)
+
+    def active(self, network: Counter[str]) -> Counter[str]:
+        """The same, with the experts that one token chooses."""
+        return self._with(Counter({"A" + product: n for product, n in network.items()}), network)
+
+    def _with(self, formula: Counter[str], network: Counter[str]) -> Counter[str]:
+        formula += Counter(XD=1, X=self.router_bias + self.choice_bias, VA=self.by_token)
         if self.d_shared:
             formula += Counter({product.replace("F", "Y"): n for product, n in network.items()})
         return formula + Counter(D=1) if self.shared_gate else formula
-
-    def active(self, network: Counter[str]) -> Counter[str]:
-        """The same for one token: the router, the experts that it chooses, and the shared one."""
-        found = Counter(self.parameters(network))
-        for product, n in network.items():
-            del found["X" + product]
-            found["A" + product] = n
-        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -621,7 +622,8 @@ class FeedForward:
         """Returns the sizes of its formula by their letters."""
         found = {"F": self.d_ff}
         if self.experts is not None:
-            found |= {"X": self.experts.n_experts, "A": self.experts.top_k, "Y": self.experts.d_shared}
+            found |= {"X": self.experts.n_experts, "A": self.experts.top_k}
+            found |= {"Y": self.experts.d_shared} if self.experts.d_shared else {}
         return found
 
     @property

@@ -23,6 +23,7 @@ from glassformer import _checks as checks
 from glassformer.atomic_files import write_whole
 from glassformer.checkpoints import Arrays, StoredModel, arrays_in
 from glassformer.config import ModelConfig
+from glassformer.protocols import is_table
 from glassformer.scratch import Transformer
 from glassformer.text import BytePairTokenizer, CharTokenizer, tokenizer_from_json
 from glassformer.untrusted_files import (
@@ -42,7 +43,7 @@ __dir__ = __all__.copy
 
 ENDING = ".safetensors"
 FORMAT = "glassformer model 1"
-NUMBERS = ("F16", "F32")
+NUMBERS, TABLE = ("F16", "F32"), ("I64",)
 
 
 def save(path: str | os.PathLike, model: Any, tokenizer: Any) -> None:
@@ -120,9 +121,10 @@ def _read(path: Path, content: bytes) -> StoredModel:
             f"{path}: the tokenizer has {tokenizer.vocab_size} ids, but the model's vocab_size={config.vocab_size}"
         )
     for name, tensor in header.items():
-        if tensor["dtype"] not in NUMBERS:
+        numbers = TABLE if is_table(name) else NUMBERS
+        if tensor["dtype"] not in numbers:
             raise ValueError(
-                f"{path}: {checks.shown(name)} has dtype {tensor['dtype']}, but it must be {' or '.join(NUMBERS)}"
+                f"{path}: {checks.shown(name)} has dtype {tensor['dtype']}, but it must be {' or '.join(numbers)}"
             )
     _check_fit(path, config, weights)
     for name, values in weights.items():

@@ -96,7 +96,8 @@ class ParameterCount:
     """A model's parameters, part by part; `str()` of it is the table that chapters 07, 08 and 13 show.
 
     `count.total` is the total, `count["attention"]` is the number for one part, and `count.parts` holds the
-    lines. `blocks` gives the formula of a single block, for each kind, and `own_sizes` the sizes of that kind.
+    lines. `count.active` leaves out the `idle` parameters, those of experts that a token does not choose. `blocks`
+    gives the formula of a single block, for each kind, and `own_sizes` the sizes of that kind.
 
     Raises:
         KeyError: there is no part of that name; the message lists the existing parts.
@@ -106,11 +107,17 @@ class ParameterCount:
     parts: tuple[Part, ...]
     blocks: dict[str, Counter[str]] = field(default_factory=dict)
     own_sizes: dict[str, dict[str, int]] = field(default_factory=dict)
+    idle: int = 0
 
     @property
     def total(self) -> int:
         """Counts all parameters; shared ones count once."""
         return sum(part.count for part in self.parts)
+
+    @property
+    def active(self) -> int:
+        """Counts the parameters that one token uses."""
+        return self.total - self.idle
 
     def __getitem__(self, name: str) -> int:
         for part in self.parts:
@@ -125,14 +132,18 @@ class ParameterCount:
         rows = [("part", "formula", "each", "parameters", "share")]
         for part in self.parts:
             each = f"{part.each:,}" if part.times > 1 else ""
-            share = f"{100 * part.count / self.total:.2f} %"
-            rows.append((part.name, str(part), each, f"{part.count:,}", share))
-        rows.append(("total", "", "", f"{self.total:,}", "100.00 %"))
+            rows.append((part.name, str(part), each, *self._numbers(part.count)))
+        sums = {"total": self.total} | ({"used by one token": self.active} if self.idle else {})
+        rows += [(name, "", "", *self._numbers(n)) for name, n in sums.items()]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [_line(row, widths) for row in rows]
         rule = "─" * len(lines[0])
-        table = [lines[0], rule, *lines[1:-1], rule, lines[-1]]
+        table = [lines[0], rule, *lines[1 : -len(sums)], rule, *lines[-len(sums) :]]
         return "\n".join([*table, "", *self._block_lines(), *self._size_lines()])
+
+    def _numbers(self, n: int) -> tuple[str, str]:
+        """Writes a number of parameters, and its share of all."""
+        return f"{n:,}", f"{100 * n / self.total:.2f} %"
 
     def _block_lines(self) -> list[str]:
         """Writes one line per kind of block: "one decoder block: 12D² + 13D = 7,087,872"."""

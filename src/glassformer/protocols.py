@@ -17,6 +17,7 @@ __all__ = [
     "AnyPositions",
     "AnyTask",
     "AnyTransformer",
+    "is_table",
     "is_vector",
 ]
 __dir__ = __all__.copy
@@ -90,6 +91,11 @@ class AnyModel(Protocol):
 def is_vector(name: str, n_axes: int) -> bool:
     """Returns whether a weight is a vector, or the weights of a short convolution, which are some for each feature."""
     return n_axes < 2 or name.split(".")[-2].startswith("convolution")
+
+
+def is_table(name: str) -> bool:
+    """Returns whether a weight is a router's table of experts: whole numbers, which are stored and never trained."""
+    return name.endswith("router.table")
 
 
 OF_A_MODEL = ("config", "forward")

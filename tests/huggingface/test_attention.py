@@ -311,7 +311,9 @@ def ask_theirs(model, x, side="none", steps=(0, T)):
     def leave(layer, inputs, named, output):
         output = output if torch.is_tensor(output) else output[0]
         around = model.layers[layer.layer_idx]
-        if hasattr(around, "pre_feedforward_layernorm"):  # then there is one after attention, too, which ours contains
+        if hasattr(
+            around, "pre_feedforward_layernorm"
+        ):  # then there is one after attention, too, which ours contains
             output = around.post_attention_layernorm(output)
         found.setdefault(layer.layer_idx, []).append(output.numpy())
 

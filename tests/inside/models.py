@@ -7,6 +7,7 @@ from glassformer.checkpoints import model_of
 from glassformer.config import ModelConfig
 from glassformer.layers import (
     CompressedAttention,
+    Experts,
     Indexer,
     KeyValueSharing,
     LatentAttention,
@@ -95,6 +96,13 @@ COMPRESSED = MODERN.replace(
 STREAMS = MODERN.replace(streams=Streams(n_streams=3))
 VECTORS = GPT2.replace(layer_embeddings=LayerEmbeddings(d_layer=3))
 SCALED = GPT2.replace(kinds={"all": {"stream_scale": StreamScale()}})
+EXPERTS = MODERN.replace(
+    kinds={
+        "dense": {},
+        "sparse": {"d_ff": 5, "experts": Experts(n_experts=4, top_k=2, d_shared=3, shared_gate=True)},
+    },
+    order="dense sparse",
+)
 DECODERS = SUMS | {
     "post-norm": POST,
     "BERT's head": BENT,
@@ -103,6 +111,7 @@ DECODERS = SUMS | {
     "several streams": STREAMS,
     "vectors of each layer": VECTORS,
     "scaled at the end": SCALED,
+    "experts": EXPERTS,
 }
 
 

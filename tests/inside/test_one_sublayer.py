@@ -4,10 +4,19 @@ import numpy as np
 import pytest
 from close import DOUBLE, assert_close
 
-from glassformer.inside import ablated, ablations, counting, multiply_adds, promoted_logits, writes
+from glassformer.inside import (
+    ablated,
+    ablations,
+    cost,
+    counting,
+    memories,
+    multiply_adds,
+    promoted_logits,
+    writes,
+)
 from glassformer.inside.look import entering, look
 
-from .models import MODERN, build, some_ids
+from .models import EXPERTS, MODERN, build, some_ids
 
 ALONE = MODERN.replace(
     kinds={"alone": {"feedforward": "none", "d_ff": 99}, "both": {}}, order="alone both", n_layers=4
@@ -52,3 +61,23 @@ def test_what_is_counted_is_what_the_formula_says(model):
     with counting(model) as count:
         model(IDS[0])
     assert count.multiply_adds == multiply_adds(ALONE, IDS.shape[1], n_logits=IDS.shape[1])
+
+
+# And of which one has experts
+
+
+def test_what_needs_one_last_matrix_refuses_experts_and_the_rest_reads_them():
+    mixed, ids = build(EXPERTS), some_ids(EXPERTS)
+    assert_close(sum(writes(mixed, ids).values()), look(mixed, ids).arrays("stream")[-1], DOUBLE)
+    assert promoted_logits(mixed, 0).shape == (10, 11)
+    for instrument in (
+        lambda: ablated(mixed, 1, "feed-forward").__enter__(),
+        lambda: promoted_logits(mixed, 1),
+        lambda: memories(mixed, np.arange(60) % 11),
+        lambda: ablations(mixed, [({"ids": ids[:, :-1]}, ids[:, 1:])]),
+    ):
+        with pytest.raises(ValueError, match=r"^layer 1 has 4 experts, each with neurons of its own"):
+            instrument()
+    maps = cost(mixed, ids[0])["feed-forward: maps"].products["forward"]
+    dense, sparse = 3 * 10, 3 * (2 * 5 + 3) + 4 + 1  # two experts, a shared one, the router and the gate
+    assert maps == 6 * 8 * (dense + sparse)

@@ -10,6 +10,7 @@ from glassformer.config import CHOICES, ModelConfig
 from glassformer.layers import (
     QK_NORMS,
     CompressedAttention,
+    Experts,
     Indexer,
     KeyValueSharing,
     LatentAttention,
@@ -310,6 +311,80 @@ SYSTEMS = {
             },
         },
         order="lender*2 borrower*2",
+    ),
+    "experts": GPT2.replace(
+        n_layers=4,
+        norm="rmsnorm",
+        attention_bias="none",
+        feedforward="swiglu",
+        feedforward_bias=False,
+        kinds={
+            "dense": {"d_ff": 7},
+            "sparse": {"d_ff": 5, "experts": Experts(n_experts=4, top_k=2, balance=0.1)},
+            "first": {
+                "d_ff": 3,
+                "feedforward": "relu",
+                "experts": Experts(n_experts=3, top_k=1, scores="sigmoid", renormalize=False, weighs="input"),
+            },
+            "listed": {
+                "d_ff": 3,
+                "experts": Experts(
+                    n_experts=5, top_k=2, scores="sqrt_softplus", sum_eps=0.1, by_token=True, limit=0.5
+                ),
+            },
+        },
+        order="dense sparse first listed",
+    ),
+    "experts with groups and a shared one": GPT2.replace(
+        positions="rope",
+        rope_base=50.0,
+        norm="rmsnorm",
+        attention_bias="none",
+        feedforward="swiglu",
+        feedforward_bias=False,
+        kinds={
+            "sparse": {
+                "d_ff": 3,
+                "experts": Experts(
+                    n_experts=6,
+                    top_k=3,
+                    scores="sigmoid",
+                    choice_bias=True,
+                    bias_rate=0.1,
+                    n_groups=3,
+                    top_groups=2,
+                    group_best=2,
+                    scale=1.5,
+                    d_shared=5,
+                    shared_gate=True,
+                ),
+                "residual": Residual(placement="sandwich", scale=0.5),
+            }
+        },
+    ),
+    "gpt-oss's experts": GPT2.replace(
+        n_heads=4,
+        n_kv_heads=2,
+        positions="rope",
+        norm="rmsnorm",
+        feedforward="swiglu",
+        kinds={
+            "near": {
+                "d_ff": 6,
+                "sliding_window": 3,
+                "sinks": Sinks(),
+                "experts": Experts(
+                    n_experts=4,
+                    top_k=2,
+                    scores="chosen",
+                    router_bias=True,
+                    limit=0.5,
+                    offset=1.0,
+                    sharpness=1.702,
+                    balance=0.1,
+                ),
+            }
+        },
     ),
     "a GPT in NumPy": GPT2.replace(positions="sinusoidal", attention_bias="none", feedforward="gelu_tanh"),
     "a GPT of 736": GPT2.replace(

@@ -47,7 +47,7 @@ def promoted():
 def watch(layer):
     for _, part in layer.layers():
         for name, value in vars(part).items():
-            if isinstance(value, np.ndarray):
+            if isinstance(value, np.ndarray) and name not in ("table", "_load"):
                 assert value.dtype == np.float32, name
                 setattr(part, name, value.view(Watched))
     return layer
@@ -86,7 +86,7 @@ def test_float32_all_the_way_through_a_model_and_back(promoted, name, kind):
     assert y.dtype == np.float32
     model.backward(watched(*y.shape), saved)
     gradients = model.gradients()
-    without = re.compile(r"^pooler|\.indexer\.")
+    without = re.compile(r"^pooler|\.indexer\.|\.choice_bias$|\.table$")
     assert set(gradients) == {n for n in model.named_parameters() if not without.search(n)}
     assert {g.dtype for g in gradients.values()} == {np.dtype(np.float32)}
     assert promoted == []
@@ -136,7 +136,8 @@ def test_float32_activations(promoted, function):
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_model_answers_in_its_own_precision(room, dtype, name):
     model = build(room, SYSTEMS[name], dtype)
-    assert all(w.dtype == room.dtype(dtype) for w in dict(model.state_dict()).values())
+    weights = dict(model.state_dict()).items()
+    assert all(w.dtype == room.dtype(dtype) for name, w in weights if not name.endswith(".table"))
     assert model(**given(room, texts(SYSTEMS[name], "padded"))).dtype == room.dtype(dtype)
 
 

@@ -40,6 +40,7 @@ FILES = [
     "linear_attention",
     "mamba2",
     "feedforward",
+    "experts",
     "block",
     "hyper_connections",
     "layer_embeddings",

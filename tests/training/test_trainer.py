@@ -626,7 +626,13 @@ def test_a_folder_with_a_run_is_not_trained_over(tmp_path):
 # Several processes
 
 
-def one_of_two(rank, port, folder):
+def shared(folder):
+    made = trainer(PADDED, folder=folder, **SHARED)
+    modest(made.model)
+    return made
+
+
+def one_of_two(rank, port, folder, make):
     """Runs as one of two processes, with the environment and the store that `torchrun` would provide."""
     os.environ |= {"RANK": f"{rank}", "LOCAL_RANK": f"{rank}", "WORLD_SIZE": "2"}
     os.environ |= {
@@ -636,14 +642,12 @@ def one_of_two(rank, port, folder):
     }
     faulthandler.dump_traceback_later(0.9 * PATIENCE)  # where it waits, if it does
     torch.set_num_threads(1)
-    made = trainer(PADDED, folder=folder, **SHARED)
-    modest(made.model)
-    made.run()
+    make(folder).run()
     faulthandler.cancel_dump_traceback_later()
 
 
-def in_two_processes(folder):
-    """Returns the folder of a run of two processes.
+def in_two_processes(folder, make=shared):
+    """Returns the folder of a run of two processes, each with the Trainer that `make` returns.
 
     In 4 of about 40 runs, one of them waited for ever when both were done; then they are started again, once.
     """
@@ -651,7 +655,7 @@ def in_two_processes(folder):
         store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         place = folder / f"{attempt}"
         both = [
-            PROCESSES.Process(target=one_of_two, args=(rank, store.port, place), daemon=True)
+            PROCESSES.Process(target=one_of_two, args=(rank, store.port, place, make), daemon=True)
             for rank in (0, 1)
         ]
         for process in both:

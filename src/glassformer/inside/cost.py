@@ -36,6 +36,9 @@ _OF_KIND = {
     "LatentAttention": "attention: scores and mix",
     "CompressedAttention": "attention: scores and mix",
     "FeedForward": "feed-forward: activation",
+    "Router": "feed-forward: activation",
+    "Expert": "feed-forward: activation",
+    "Experts": "feed-forward: activation",
     "Unembedding": "head",
 }
 

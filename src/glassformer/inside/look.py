@@ -127,9 +127,15 @@ def check_no_state(model: Transformer, so: str) -> None:
 
 
 def check_network(model: Transformer, block: int) -> None:
-    """Checks that a layer has a feed-forward network."""
-    if model.config.layer(block).n_sublayers == 1:
+    """Checks that a layer has one feed-forward network, whose neurons all tokens share."""
+    layer = model.config.layer(block)
+    if layer.n_sublayers == 1:
         raise ValueError(f"layer {block} has no feed-forward network")
+    if layer.feedforward.experts is not None:
+        raise ValueError(
+            f"layer {block} has {layer.feedforward.experts.n_experts} experts, each with neurons of its own, "
+            "so there is no one last matrix to look at"
+        )
 
 
 def entering(seen: Trace, block: int, sublayer: str) -> Float[ndarray, "*B T _"]:

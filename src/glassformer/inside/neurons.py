@@ -91,6 +91,9 @@ def memories(
     n_windows = (len(ids) - 1) // T
     checks.whole("the number of whole windows in ids", n_windows)
     checks.whole("the number of places in ids", n_windows * T, at_least=n_contexts)
+    for i in range(model.config.n_layers):
+        if model.config.layer(i).n_sublayers == 2:
+            check_network(model, i)
     follows = np.bincount(ids[1 : n_windows * T + 1], minlength=V) / (n_windows * T)
 
     found = []

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from glassformer import _checks as checks
 from glassformer.nn.linear import Linear, normal
 from glassformer.nn.product import times
+from glassformer.protocols import is_table
 
 __all__ = ["AdaptedLinear", "adapted", "add_adapters", "merge_adapters"]
 __dir__ = __all__.copy
@@ -138,7 +139,10 @@ def merge_adapters(model: nn.Module) -> None:
         raise ValueError("model has no adapters that could be merged")
     for path, layer in layers.items():
         model.set_submodule(path, layer.merged())
-    model.requires_grad_(True)
+    for name, weight in model.named_parameters():
+        # No gradient reaches what only chooses experts
+        chooses = is_table(name) or name.endswith("router.choice_bias")
+        weight.requires_grad_(not chooses)
 
 
 def adapted(model: nn.Module) -> dict[str, AdaptedLinear]:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional
 
 from glassformer import _checks as checks
@@ -17,7 +18,7 @@ from glassformer.trace import enter_sublayer, see
 
 
 class Router(nn.Module):
-    """As `scratch.Router`, in PyTorch; half precision is scored in float32."""
+    """As `scratch.Router`, in PyTorch; half precision is scored in float32, whose scores are rarely equal."""
 
     def __init__(
         self,
@@ -27,6 +28,7 @@ class Router(nn.Module):
         *,
         scores: str = "softmax",
         choice_bias: bool = False,
+        bias_rate: float = 0.0,
         n_groups: int = 1,
         top_groups: int = 1,
         group_best: int = 1,
@@ -46,10 +48,11 @@ class Router(nn.Module):
         self.n_groups, self.top_groups = n_groups, top_groups
         self.group_best = group_best
         self.renormalize, self.sum_eps, self.scale = renormalize, sum_eps, scale
-        self.balance = balance
+        self.balance, self.bias_rate = balance, bias_rate
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.W = Linear(d_model, n_experts, bias=bias, **init_kwargs)
-        self.choice_bias = self.table = None
+        self.choice_bias: Any = None
+        self.table: Any = None
         if choice_bias:
             zeros = torch.zeros(n_experts, dtype=dtype)
             self.choice_bias = nn.Parameter(zeros, requires_grad=False)
@@ -63,15 +66,15 @@ class Router(nn.Module):
         x: Float[Tensor, "N D"],
         ids: Integer[Tensor, " N"] | None = None,
     ) -> tuple[Integer[Tensor, "N A"], Float[Tensor, "N A"]]:
-        """As `scratch.Router.forward`."""
-        z = self.W(x)  # (N, X)
-        z = z.to(torch.promote_types(z.dtype, torch.float32))
+        """Maps tokens x (N, D), and their ids if there is a table, to experts and their weights, both (N, A)."""
+        z = self._logits(x)  # (N, X)
         s = self._scores_of(z)
-        if self.table is not None:
+        if self.table is None:
+            chosen = self._choose(s.detach())
+        else:
             checks.ids_for_table(ids)
             chosen = self.table[ids]
-        else:
-            chosen = self._choose(s.detach())
+            checks.indices("table", chosen, "n_experts", s.shape[-1])
         weights = s.gather(-1, chosen)
         if self.scores == "chosen":
             weights = torch.softmax(weights, dim=-1)
@@ -80,7 +83,7 @@ class Router(nn.Module):
             weights = weights / total
         if self.training:
             load = torch.bincount(chosen.flatten(), minlength=s.shape[-1])
-            self._load = self._load + load.cpu()
+            self._load = self._load.to(load.device) + load
             if self.balance:
                 add_to_loss(balance=self._balance(z, s, load))
         return chosen, (weights * self.scale).to(x.dtype)
@@ -89,9 +92,18 @@ class Router(nn.Module):
     def update_choice_bias(self, rate: float) -> None:
         """As `scratch.Router.update_choice_bias`."""
         checks.has_part("choice_bias", self.choice_bias)
-        load = self._load.to(self.choice_bias)
-        self.choice_bias += rate * torch.sign(load.mean() - load)
+        load = self._load.cpu().double()
+        above = torch.sign(load.mean() - load).to(self.choice_bias)
+        self.choice_bias += rate * above
         self._load = torch.zeros_like(self._load)
+
+    def _logits(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N X"]:
+        wide = torch.promote_types(x.dtype, torch.float32)
+        with torch.autocast(x.device.type, enabled=False):
+            if self.W.weight.dtype == wide:
+                return self.W(x.to(wide))
+            weights = {n: w.to(wide) for n, w in self.W.named_parameters()}
+            return functional_call(self.W, weights, x.to(wide))
 
     def _choose(self, s: Float[Tensor, "N X"]) -> Integer[Tensor, "N A"]:
         if self.choice_bias is not None:
@@ -112,7 +124,8 @@ class Router(nn.Module):
             return sigmoid(z)
         if self.scores == "chosen":
             return z
-        return functional.softplus(z, threshold=50).sqrt()
+        softplus = functional.softplus(z, threshold=50)
+        return softplus.clamp(min=torch.finfo(z.dtype).tiny).sqrt()
 
     def _balance(
         self,
@@ -124,8 +137,8 @@ class Router(nn.Module):
             P = torch.softmax(z, dim=-1)
         else:
             P = s / s.sum(dim=-1, keepdim=True)
-        share = load.to(P.dtype) / load.sum()
-        return self.balance * len(load) * (share * P.mean(dim=0)).sum()
+        f = load.to(P.dtype) / load.sum()
+        return self.balance * len(load) * (f * P.mean(dim=0)).sum()
 
 
 def _best(s: Float[Tensor, "*B X"], k: int) -> Integer[Tensor, "*B A"]:
@@ -173,7 +186,7 @@ class Experts(nn.Module):
         d_shared: int = 0,
         shared_gate: bool = False,
         weighs: str = "output",
-        activation: str = "swiglu",
+        activation: str = "gelu_tanh",
         bias: bool = False,
         limit: float | None = None,
         offset: float = 0.0,
@@ -215,7 +228,7 @@ class Experts(nn.Module):
         x: Float[Tensor, "*B T D"],
         ids: Integer[Tensor, "*B T"] | None = None,
     ) -> Float[Tensor, "*B T D"]:
-        """As `scratch.Experts.forward`."""
+        """Maps x (..., T, D) to (..., T, D); `ids` (..., T) are those of the tokens, which only a table needs."""
         enter_sublayer("feed-forward")
         rows = x.reshape(-1, x.shape[-1])  # (N, D)
         ids = None if ids is None else ids.reshape(-1)
@@ -226,10 +239,10 @@ class Experts(nn.Module):
         for expert, tokens, places in self._work(chosen):
             weight = weights[tokens, places, None]
             if self.weighs_input:
-                found = expert(weight * rows[tokens])
+                found = expert(weight * rows.index_select(0, tokens))
             else:
-                found = weight * expert(rows[tokens])
-            y = y.index_add(0, tokens, found)
+                found = weight * expert(rows.index_select(0, tokens))
+            y.index_add_(0, tokens, found.to(y.dtype))
         if self.shared is not None:
             of_shared = self.shared(rows)
             if self.shared_gate is not None:
@@ -246,6 +259,7 @@ class Experts(nn.Module):
         for expert, own in zip(
             self.experts, order.split(loads.tolist()), strict=True
         ):
-            if len(own):
+            # Without gradients, an expert without tokens has nothing to do
+            if len(own) or torch.is_grad_enabled():
                 tokens = torch.div(own, chosen.shape[-1], rounding_mode="floor")
                 yield expert, tokens, own % chosen.shape[-1]

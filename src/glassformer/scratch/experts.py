@@ -3,6 +3,7 @@
 The axes: N tokens of all texts, D d_model, F d_ff, X experts, A chosen ones.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,9 @@ from numpy.typing import DTypeLike
 from glassformer import _checks as checks
 from glassformer.auxiliary import add_to_loss
 from glassformer.layers import EXPERT_SCORES
-from glassformer.scratch.attention import softmax
+from glassformer.scratch.attention import softmax, softmax_backward
 from glassformer.scratch.dropout import Dropout
-from glassformer.scratch.feedforward import (
-    FeedForward,
-    sigmoid,
-)
+from glassformer.scratch.feedforward import FeedForward, sigmoid
 from glassformer.scratch.layer import Layer, Saved, save_for_backward
 from glassformer.scratch.linear import Linear
 from glassformer.shapes import Float, Integer
@@ -27,24 +25,29 @@ class Router(Layer):
     """Scores X experts for each token, chooses the `top_k` best, and says with which weight each is added.
 
     `scores` is "softmax" over all experts, "sigmoid" or "sqrt_softplus" of each
-    by itself, or "chosen": a softmax over the chosen ones alone. With a
-    `choice_bias`, a number for each expert is added to its scores when experts
-    are chosen, but not to the weights; no gradient reaches it, and
-    `update_choice_bias` moves it. With `n_groups`, the experts lie in as many
-    groups, of which only the `top_groups` best can be chosen from: those whose
-    `group_best` best scores have the largest sum. `renormalize` divides the
-    weights of a token by their sum plus `sum_eps`, and `scale` multiplies them.
-    With a `vocab_size`, a table has `top_k` experts for each id, and the scores
-    only weigh.
+    by itself, or "chosen": a softmax over the chosen ones alone. Of equal scores,
+    the first expert's counts as the best. With a `choice_bias`, a number for each
+    expert is added to its scores when experts are chosen, but not to the weights.
+    No gradient reaches it: `update_choice_bias` moves it, and training calls that
+    after each step with `bias_rate`, unless that is 0. With `n_groups`, the
+    experts lie in as many groups, of which only the `top_groups` best can be
+    chosen from: those whose `group_best` best scores have the largest sum.
+    `renormalize` divides the weights of a token by their sum plus `sum_eps`, and
+    `scale` multiplies them. With a `vocab_size`, a table has `top_k` experts for
+    each id, and the scores only weigh.
 
     In training, `balance` · X · Σ f·P is added to the loss: f is the share of all
-    choices that went to an expert, and P its mean probability. It is `balance`
-    if all are used alike, and larger if not.
+    choices that went to an expert, and P its mean probability. It is `balance` if
+    all are used alike. Positions of padding count as any others.
 
     Source: Shazeer et al. 2017, "Outrageously Large Neural Networks"; the loss:
     Fedus et al. 2021, "Switch Transformers", equations 4 to 6; bias and groups:
     DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 2.1.2. Derived in
     chapter 18.
+
+    Raises:
+        ValueError: a size is below 1, fewer experts can be chosen from than `top_k`,
+            a choice is unknown, or there is a table but no ids.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Router(Layer):
         *,
         scores: str = "softmax",
         choice_bias: bool = False,
+        bias_rate: float = 0.0,
         n_groups: int = 1,
         top_groups: int = 1,
         group_best: int = 1,
@@ -73,7 +77,7 @@ class Router(Layer):
         self.n_groups, self.top_groups = n_groups, top_groups
         self.group_best = group_best
         self.renormalize, self.sum_eps, self.scale = renormalize, sum_eps, scale
-        self.balance = balance
+        self.balance, self.bias_rate = balance, bias_rate
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.W = Linear(d_model, n_experts, bias=bias, **init_kwargs)
         self.choice_bias = np.zeros(n_experts, dtype) if choice_bias else None
@@ -92,13 +96,15 @@ class Router(Layer):
         """Maps tokens x (N, D), and their ids if there is a table, to experts and their weights, both (N, A)."""
         z = self.W(x, saved)  # (N, X)
         s = self._scores_of(z)
-        if self.table is not None:
+        if self.table is None:
+            chosen = self._choose(s)
+        else:
             checks.ids_for_table(ids)
             chosen = self.table[ids]
-        else:
-            chosen = self._choose(s)
-        picked = np.take_along_axis(s, chosen, axis=-1)
-        weights = softmax(picked) if self.scores == "chosen" else picked
+            checks.indices("table", chosen, "n_experts", s.shape[-1])
+        weights = np.take_along_axis(s, chosen, axis=-1)
+        if self.scores == "chosen":
+            weights = softmax(weights)
         total = 1.0
         if self.renormalize:
             total = weights.sum(axis=-1, keepdims=True) + self.sum_eps
@@ -122,10 +128,10 @@ class Router(Layer):
             grad = grad - (grad * shares).sum(axis=-1, keepdims=True)
         grad = grad / total
         if self.scores == "chosen":
-            along = (grad * shares * total).sum(axis=-1, keepdims=True)
-            grad = shares * total * (grad - along)
-        grad_s = np.zeros_like(s)
-        np.add.at(grad_s, (np.arange(len(s))[:, None], chosen), grad)
+            grad = softmax_backward(grad, shares * total)
+        grad_s, tokens = np.zeros_like(s), np.arange(len(s))
+        for place in range(self.top_k):  # a table may name an expert twice
+            grad_s[tokens, chosen[:, place]] += grad[:, place]
         grad_z = self._scores_backward(grad_s, z, s)
         if in_loss:
             grad_z = grad_z + self._balance_backward(z, s, load)
@@ -134,7 +140,10 @@ class Router(Layer):
     def update_choice_bias(self, rate: float) -> None:
         """Raises the bias of each expert that was chosen less than the mean by `rate`, and lowers that of others.
 
-        It counts choices in training since the last update.
+        Its choices in training since the last update are counted.
+
+        Source: Wang et al. 2024, "Auxiliary-Loss-Free Load Balancing Strategy for
+        Mixture-of-Experts", algorithm 1.
 
         Raises:
             ValueError: there is no `choice_bias`.
@@ -161,7 +170,11 @@ class Router(Layer):
             return softmax(z)
         if self.scores == "sigmoid":
             return sigmoid(z)
-        return z if self.scores == "chosen" else np.sqrt(np.logaddexp(0, z))
+        if self.scores == "chosen":
+            return z
+        # at least the smallest number, so that it can be divided by
+        softplus = np.maximum(np.logaddexp(0, z), np.finfo(z.dtype).tiny)
+        return np.sqrt(softplus)
 
     def _scores_backward(
         self,
@@ -170,7 +183,7 @@ class Router(Layer):
         s: Float[np.ndarray, "N X"],
     ) -> Float[np.ndarray, "N X"]:
         if self.scores == "softmax":
-            return s * (grad - (grad * s).sum(axis=-1, keepdims=True))
+            return softmax_backward(grad, s)
         if self.scores == "sigmoid":
             return grad * s * (1 - s)
         if self.scores == "chosen":
@@ -183,9 +196,10 @@ class Router(Layer):
         s: Float[np.ndarray, "N X"],
         load: Integer[np.ndarray, " X"],
     ) -> Any:
-        """Returns the term of the loss; P is the mean of scores that are divided by their sum."""
+        """Returns the term of the loss; probabilities are scores that are divided by their sum."""
         P = self._probabilities(z, s).mean(axis=0)
-        return self.balance * len(load) * (load / load.sum() * P).sum()
+        f = (load / load.sum()).astype(P.dtype)
+        return self.balance * len(load) * (f * P).sum()
 
     def _balance_backward(
         self,
@@ -193,12 +207,12 @@ class Router(Layer):
         s: Float[np.ndarray, "N X"],
         load: Integer[np.ndarray, " X"],
     ) -> Float[np.ndarray, "N X"]:
-        share = (load / load.sum()).astype(s.dtype)
-        grad = self.balance * len(load) * share / len(s)  # of each token's P
+        f = (load / load.sum()).astype(s.dtype)
+        grad = self.balance * len(load) / len(s) * f  # of each token's p
         p = self._probabilities(z, s)
-        along = grad - (grad * p).sum(axis=-1, keepdims=True)
         if self.scores in ("softmax", "chosen"):
-            return p * along
+            return softmax_backward(np.broadcast_to(grad, p.shape), p)
+        along = grad - (grad * p).sum(axis=-1, keepdims=True)
         grad_s = along / s.sum(axis=-1, keepdims=True)
         return self._scores_backward(grad_s, z, s)
 
@@ -257,7 +271,7 @@ class Expert(FeedForward):
         """Maps the gradient of the output to that of x."""
         grad = self.W_down.backward(grad, saved)
         whole_up, whole_gate = saved.pop()
-        if whole_gate is None:
+        if self.W_gate is None:
             return self.W_up.backward(grad * self.slope(whole_up), saved)
         up, gate = self._limited(whole_up, whole_gate)
         sharp = self.sharpness * gate
@@ -283,7 +297,8 @@ class Experts(Layer):
     Every expert is an `Expert`, with the same arguments. One with `d_shared`
     neurons works for every token, times σ(x · W) if it has a `shared_gate`. With
     `weighs="input"`, a weight multiplies what an expert reads, as in Llama 4. All
-    other arguments are those of `Router`.
+    other arguments are those of `Router`. An expert that no token has chosen has a
+    gradient of zeros.
 
     Source: Shazeer et al. 2017, "Outrageously Large Neural Networks"; the shared
     expert: Dai et al. 2024, "DeepSeekMoE". Derived in chapter 18.
@@ -302,7 +317,7 @@ class Experts(Layer):
         d_shared: int = 0,
         shared_gate: bool = False,
         weighs: str = "output",
-        activation: str = "swiglu",
+        activation: str = "gelu_tanh",
         bias: bool = False,
         limit: float | None = None,
         offset: float = 0.0,
@@ -332,7 +347,7 @@ class Experts(Layer):
             )
 
         self.experts = [expert(d_ff) for _ in range(n_experts)]
-        self.shared = expert(d_shared) if d_shared else None
+        self.shared: Any = expert(d_shared) if d_shared else None
         self.shared_gate = None
         if shared_gate:
             self.shared_gate = Linear(d_model, 1, bias=False, **init_kwargs)
@@ -348,7 +363,7 @@ class Experts(Layer):
         enter_sublayer("feed-forward")
         rows = x.reshape(-1, x.shape[-1])  # (N, D)
         ids = None if ids is None else ids.reshape(-1)
-        chosen, weights = self.router(rows, ids, saved)
+        chosen, weights = self.router(rows, ids, saved)  # both (N, A)
         see(chosen=chosen.reshape(*x.shape[:-1], -1))
         see(shares=weights.reshape(*x.shape[:-1], -1))
         y = np.zeros_like(rows)
@@ -374,7 +389,7 @@ class Experts(Layer):
     ) -> Float[np.ndarray, "*B T D"]:
         """Maps the gradient of the output to that of x."""
         shape = grad.shape
-        grad = self.dropout.backward(grad, saved).reshape(-1, shape[-1])
+        grad = self.dropout.backward(grad.reshape(-1, shape[-1]), saved)
         rows, chosen, weights = saved.pop()
         grad_x, grad_weights = np.zeros_like(rows), np.zeros_like(weights)
         if self.shared is not None:
@@ -394,15 +409,14 @@ class Experts(Layer):
         grad_x = grad_x + self.router.backward(grad_weights, saved)
         return grad_x.reshape(shape)
 
-    def _work(self, chosen: Integer[np.ndarray, "N A"]) -> Any:
-        """Yields each expert that was chosen, with its tokens and at which place each of them has chosen it."""
+    def _work(self, chosen: Integer[np.ndarray, "N A"]) -> Iterator[tuple]:
+        """Yields each expert with the tokens that have chosen it, and at which of A places each of them has."""
         order = np.argsort(chosen, axis=None, kind="stable")
         ends = np.cumsum(np.bincount(chosen.ravel(), minlength=len(self.experts)))
         for expert, own in zip(
             self.experts, np.split(order, ends[:-1]), strict=True
         ):
-            if len(own):
-                yield expert, *np.divmod(own, chosen.shape[-1])
+            yield expert, *np.divmod(own, chosen.shape[-1])
 
     def _of_shared(
         self, rows: Float[np.ndarray, "N D"], saved: Saved | None

@@ -6,6 +6,7 @@ import numpy as np
 
 from glassformer import _checks as checks
 from glassformer._checks import own_parts
+from glassformer.protocols import is_table
 from glassformer.scratch.model import Transformer
 
 
@@ -32,7 +33,7 @@ def in_numpy(model: Any) -> Transformer:
         n: (t.float() if t.itemsize < 4 else t).numpy()
         for n, t in tensors.items()
     }
-    dtype = np.result_type(*weights.values())
+    dtype = np.result_type(*(w for n, w in weights.items() if not is_table(n)))
     copy = Transformer(model.config, generator=None, dtype=dtype)
     try:
         copy.load_state_dict(weights)

@@ -5,7 +5,14 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.auxiliary import auxiliary_losses
-from glassformer.scratch import AdamW, Transformer, clip_gradients, cross_entropy, cross_entropy_backward
+from glassformer.scratch import (
+    AdamW,
+    Router,
+    Transformer,
+    clip_gradients,
+    cross_entropy,
+    cross_entropy_backward,
+)
 from glassformer.train.config import TrainingConfig
 from glassformer.train.schedule import rate_share
 
@@ -94,4 +101,7 @@ def _losses(
             clip_gradients(model, config.clip)
         optimizer.learning_rate = config.learning_rate * rate_share(config, step)
         optimizer.step()
+        for _, layer in model.layers():
+            if isinstance(layer, Router) and layer.bias_rate:
+                layer.update_choice_bias(layer.bias_rate)
         yield float(loss)

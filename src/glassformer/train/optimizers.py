@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glassformer.protocols import is_vector
+from glassformer.protocols import is_table, is_vector
 from glassformer.train.config import TrainingConfig
 from glassformer.train.muon import Muon
 from glassformer.train.schedule import muon_momentum, rate_share
@@ -25,7 +25,8 @@ NAMES = "protocols.AnyModel says how weights are named"
 def kind_of(name: str, weight: Tensor) -> str:
     """Returns a weight's kind: "matrices" of the blocks, "embeddings", "head" or "norms" (all vectors).
 
-    The weights of a short convolution are some for each feature, so they count among the embeddings.
+    The weights of a short convolution are some for each feature, so they count among the embeddings. A router's
+    `choice_bias` has no gradient, so no optimizer moves it.
     """
     if weight.ndim < 2:
         return "norms"
@@ -56,6 +57,8 @@ def optimizers_of(model: nn.Module, config: TrainingConfig) -> list[torch.optim.
         decays["embeddings"] = config.embedding_decay
     weights = defaultdict(list)
     for name, weight in model.named_parameters():
+        if is_table(name):
+            continue
         kind = kind_of(name, weight)
         weights[kind].append(weight)
         if config.optimizer == "muon" and kind == "matrices" and weight.ndim > 2:
@@ -106,7 +109,8 @@ def initialize(model: nn.Module, config: TrainingConfig) -> None:
     """
     if config.init == "ours" and not config.zero_init:
         return
-    matrices = [name for name, weight in model.named_parameters() if not is_vector(name, weight.ndim)]
+    weights = {name: weight for name, weight in model.named_parameters() if not is_table(name)}
+    matrices = [name for name, weight in weights.items() if not is_vector(name, weight.ndim)]
     sublayers = {
         found[0] for name in matrices if (found := SUBLAYER.match(name)) and ".streams_" not in found[0]
     }
@@ -118,9 +122,8 @@ def initialize(model: nn.Module, config: TrainingConfig) -> None:
         )
     if config.init == "gpt2":
         generator = torch.Generator().manual_seed(config.seed)
-        for name, weight in model.named_parameters():
-            if is_vector(name, weight.ndim):
-                continue
+        for name in matrices:
+            weight = weights[name]
             deviation = 0.02
             if OUTPUT.fullmatch(name):
                 stack = name.split(".")[0]
@@ -128,7 +131,7 @@ def initialize(model: nn.Module, config: TrainingConfig) -> None:
             drawn = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
             weight.copy_(deviation * drawn)
     if config.zero_init:
-        for name, weight in model.named_parameters():
+        for name, weight in weights.items():
             if OUTPUT.fullmatch(name):
                 weight.zero_()
 

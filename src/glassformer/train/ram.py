@@ -7,7 +7,7 @@ from glassformer.config import ModelConfig
 from glassformer.train.config import TrainingConfig
 from glassformer.train.processes import device_of, world
 
-A_BLOCK = 20_000  # bytes of Python objects besides the weights
+A_BLOCK = 20_000  # bytes of Python objects besides the weights, of a block or an expert
 A_ROW = 100  # bytes that locate the source of one row of a batch
 
 
@@ -20,7 +20,11 @@ def check_memory(config: ModelConfig, training: TrainingConfig) -> None:
     device = device_of(training.device)
     there = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
     n_weights = config.parameter_count().total
-    n_blocks = config.n_layers + (config.n_decoder_layers or 0)
+    n_blocks = 0
+    for n_layers in (config.n_layers, config.n_decoder_layers or 0):
+        for layer, n in config.layers(n_layers).values():
+            experts = layer.feedforward.experts
+            n_blocks += n * (1 if experts is None else 1 + experts.n_experts)
     checks.fits(f"a model of {n_weights:.3g} parameters", 4 * n_weights + A_BLOCK * n_blocks)
     weights = bytes_of_weights(n_weights, training)
     checks.fits(f"to train a model of {n_weights:.3g} parameters", weights, there)
@@ -49,7 +53,10 @@ def bytes_of_a_text(config: ModelConfig, training: TrainingConfig) -> int:
     saved = 2 * config.vocab_size
     for n_layers in (config.n_layers, config.n_decoder_layers or 0):
         for layer, n in config.layers(n_layers).values():
-            hidden = layer.feedforward.d_ff if layer.n_sublayers == 2 else 0
+            network = layer.feedforward
+            hidden = network.d_ff if layer.n_sublayers == 2 else 0
+            if network.experts is not None:  # also what each expert reads and returns
+                hidden = network.experts.d_shared + network.experts.top_k * (hidden + 2 * config.d_model)
             saved += n * (4 * config.d_model + hidden)
     return (2 if training.dtype == "bfloat16" else 4) * config.context_length * saved
 

@@ -22,9 +22,10 @@ from glassformer.atomic_files import naming, only_writer
 from glassformer.auxiliary import auxiliary_losses
 from glassformer.checkpoints import Checkpoint
 from glassformer.config import ModelConfig
+from glassformer.nn import Router
 from glassformer.progress import bar as progress_bar
 from glassformer.progress import in_notebook, on_terminal
-from glassformer.protocols import OF_A_MODEL, OF_A_TASK
+from glassformer.protocols import OF_A_MODEL, OF_A_TASK, is_table
 from glassformer.tasks import Batch
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
@@ -234,6 +235,7 @@ class Trainer:
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad()
+        self._update_choice_biases()
         self._update_average()
 
         self.tokens += pieces[0][1]["ids"].size * n_pieces
@@ -312,13 +314,21 @@ class Trainer:
 
     # Averages, evaluation and logging
 
+    def _update_choice_biases(self) -> None:
+        """Moves the biases with which routers choose, by what all pieces and processes have chosen in this step."""
+        for router in self.model.modules():
+            if isinstance(router, Router) and router.bias_rate:
+                router._load = torch.tensor(self.processes.total(*router._load.tolist()))
+                router.update_choice_bias(router.bias_rate)
+
     @torch.no_grad()
     def _update_average(self) -> None:
         """Moves the average slightly towards the weights: stays · average + (1 − stays) · weight."""
         if self.average is not None:
             stays = ema_share(self.config, self.step)
             for name, weight in self.model.named_parameters():
-                self.average[name].lerp_(weight, 1 - stays)
+                if not is_table(name):
+                    self.average[name].lerp_(weight, 1 - stays)
 
     @contextmanager
     def _as_used(self) -> Iterator[None]:
@@ -530,7 +540,7 @@ def _check_fit(model: Any, task: Any, config: TrainingConfig) -> None:
     if not any(weight.requires_grad for weight in model.parameters()):
         raise ValueError("model has no parameter with requires_grad=True, so there is nothing to train")
     for name, weight in model.named_parameters():
-        if weight.dtype not in (torch.float32, torch.float64):
+        if not is_table(name) and weight.dtype not in (torch.float32, torch.float64):
             raise ValueError(
                 f"{name} is in {weight.dtype}, in which small steps are lost: create the model in float32; "
                 'dtype="bfloat16" of TrainingConfig then multiplies in bfloat16'
