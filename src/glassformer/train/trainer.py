@@ -22,6 +22,7 @@ from glassformer.atomic_files import naming, only_writer
 from glassformer.auxiliary import auxiliary_losses
 from glassformer.checkpoints import Checkpoint
 from glassformer.config import ModelConfig
+from glassformer.nn.experts import Experts
 from glassformer.progress import bar as progress_bar
 from glassformer.progress import in_notebook, on_terminal
 from glassformer.protocols import OF_A_MODEL, OF_A_TASK
@@ -29,6 +30,7 @@ from glassformer.tasks import Batch
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
 from glassformer.train.evaluate import batch_loss, loss_of, loss_over, n_targets
+from glassformer.train.experts_across import ExpertsAcross
 from glassformer.train.log import Log, Record
 from glassformer.train.optimizers import (
     load_optimizer_state,
@@ -271,9 +273,10 @@ class Trainer:
 
         self._parallel = self._forward = self.model
         if self.processes.world > 1:
-            # A pooler is not part of the loss, so it has no gradient to wait for.
+            # A pooler and experts that no token chose are not part of the loss: they have no gradient to wait for.
+            unused = self.model.config.pooler or any(isinstance(m, Experts) for m in self.model.modules())
             self._parallel = self._forward = DistributedDataParallel(
-                self.model, find_unused_parameters=self.model.config.pooler
+                self.model, find_unused_parameters=unused
             )
         if self.config.compile:
             self._forward = torch.compile(self._parallel)
@@ -506,6 +509,10 @@ def _check_model(model: Any) -> None:
     checks.instance("model", model, nn.Module)
     checks.offers("model", model, OF_A_MODEL, "AnyModel")
     checks.instance("model.config", model.config, ModelConfig)
+    if any(isinstance(part, ExpertsAcross) for part in model.modules()):
+        raise ValueError(
+            "model has only some of its experts: gather_experts(model, group) brings the others back"
+        )
     checks.has_part("head", None if model.config.head == "none" else model)
     if not any(
         p.name == "ids" or p.kind == p.VAR_KEYWORD for p in signature(model.forward).parameters.values()
