@@ -60,7 +60,7 @@ def trained(case, group):
     """Trains for five steps; returns the model and what each step had as loss, balance and length of the gradient."""
     made, seen = sparse(case, seed=group.rank), []  # the first process's weights count
     distribute_experts(made, group)
-    optimizer = torch.optim.AdamW(made.parameters(), lr=1e-2)
+    optimizer = torch.optim.AdamW(made.parameters(), lr=1e-2, weight_decay=0.0)
     for step in range(5):
         ids, targets, share = batch_of(case, step, group)
         with auxiliary_losses() as added:
@@ -148,7 +148,7 @@ def test_a_trainer_copies_all_experts_to_every_process(of_two):
 # The program in the README
 
 TEXT = (ROOT / "src" / "glassformer" / "train" / "README.md").read_text(encoding="utf-8")
-[PROGRAM] = re.findall(r"Save the program as `experts\.py`:\n\n```python\n(.*?)^```", TEXT, re.M | re.S)
+[PROGRAM] = re.findall(r"Save this program as `experts\.py`:\n\n```python\n(.*?)^```", TEXT, re.M | re.S)
 
 
 def program(folder):

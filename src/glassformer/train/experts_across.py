@@ -1,4 +1,4 @@
-"""Experts on different machines: each process holds some experts of every layer, and tokens travel to them.
+"""Expert parallelism: each process holds some experts of every layer, and tokens travel to them and back.
 
 All other weights are copies, and each process reads its own part of the batch, as in data-parallel training. A
 program that `torchrun` starts several times needs three calls more than a training loop of one process:
