@@ -11,8 +11,7 @@ from glassformer.text import CharTokenizer
 from glassformer.train.optimizers import kind_of
 from glassformer.train.ram import bytes_of_a_text
 
-from .small import config, model, model_config, task, trainer
-from .test_trainer import in_two_processes
+from .small import config, in_two_processes, model, model_config, task, trainer
 
 GAMMA = 0.02
 WITH_EXPERTS = {
@@ -45,9 +44,9 @@ def values(made):
     return {name: weight.detach().clone() for name, weight in made.named_parameters()}
 
 
-def shared(folder):
-    """Is the Trainer of one process, or of each of two."""
-    return trainer(folder=folder, batch_size=4, accumulation=2, steps=4, ema=0.9, model_changes=WITH_EXPERTS)
+def run_shared(folder):
+    """Is what each of two processes does."""
+    trainer(folder=folder, batch_size=4, accumulation=2, steps=4, ema=0.9, model_changes=WITH_EXPERTS).run()
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.1])
@@ -93,7 +92,7 @@ def test_without_a_rate_neither_gradient_nor_decay_moves_the_choice_bias():
 
 
 def test_two_processes_are_one_with_the_whole_batch(tmp_path):
-    stored = checkpoints.load(in_two_processes(tmp_path, shared))
+    stored = checkpoints.load(in_two_processes(run_shared, tmp_path))
     alone = trainer(batch_size=4, accumulation=4, steps=4, ema=0.9, model_changes=WITH_EXPERTS)
     alone.run()
     for name, weight in alone.model.named_parameters():

@@ -46,7 +46,7 @@ def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, ran):
     shutil.copy(ROOT / chapter, tmp_path / chapter)
     # 2 steps say as much as 2000: does it run?
     names, written = ran(TEXT, lambda part: re.sub(r"steps=\d+", "steps=2", part))
-    assert len(written) == 9
+    assert len(written) == 10
     assert (tmp_path / "runs" / "by-hand" / "step-00000002").is_dir()
     assert "The loss falls, in NumPy" in shown[-1]
     assert len(written[5]) == 1 + 60 + 1  # what it was given, what it wrote, and the end of the line
@@ -56,6 +56,7 @@ def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, ran):
     assert adapters.split()[1] == merged.split()[1]  # to two decimals
     assert names["adapted"] is not names["fresh"]
     assert written[8] == "GlassMachine()\nLiveWriter()\n"
+    assert len(written[9].splitlines()) == 5
     stored = names["pretrained"].load("runs/merged.safetensors").model
     assert stored.config == names["fresh"].config
 

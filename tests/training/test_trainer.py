@@ -1,7 +1,6 @@
 """Tests the training loop: what one step does, how pieces of a batch add up, and what is logged."""
 
 import dataclasses
-import faulthandler
 import json
 import math
 import os
@@ -12,7 +11,6 @@ import sys
 import numpy as np
 import pytest
 import torch
-from torch.distributed import TCPStore
 from torch.nn import functional
 
 from glassformer import nn, scratch, shipped, text, train
@@ -25,9 +23,20 @@ from glassformer.text import CharTokenizer
 from glassformer.train import Trainer, TrainingConfig, evaluate
 from glassformer.train.log import Log
 from glassformer.train.recipe import Recipe
-from tools.shared.browser import PATIENCE
 
-from .small import ENOUGH, FAMILIES, PROCESSES, T, V, config, model, modest, task, trainer, without_time
+from .small import (
+    ENOUGH,
+    FAMILIES,
+    T,
+    V,
+    config,
+    in_two_processes,
+    model,
+    modest,
+    task,
+    trainer,
+    without_time,
+)
 
 
 def losses(records):
@@ -626,53 +635,14 @@ def test_a_folder_with_a_run_is_not_trained_over(tmp_path):
 # Several processes
 
 
-def shared(folder):
+def in_parts(folder):
     made = trainer(PADDED, folder=folder, **SHARED)
     modest(made.model)
-    return made
-
-
-def one_of_two(rank, port, folder, make):
-    """Runs as one of two processes, with the environment and the store that `torchrun` would provide."""
-    os.environ |= {"RANK": f"{rank}", "LOCAL_RANK": f"{rank}", "WORLD_SIZE": "2"}
-    os.environ |= {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": f"{port}",
-        "TORCHELASTIC_USE_AGENT_STORE": "True",
-    }
-    faulthandler.dump_traceback_later(0.9 * PATIENCE)  # where it waits, if it does
-    torch.set_num_threads(1)
-    make(folder).run()
-    faulthandler.cancel_dump_traceback_later()
-
-
-def in_two_processes(folder, make=shared):
-    """Returns the folder of a run of two processes, each with the Trainer that `make` returns.
-
-    In 4 of about 40 runs, one of them waited for ever when both were done; then they are started again, once.
-    """
-    for attempt in range(2):
-        store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-        place = folder / f"{attempt}"
-        both = [
-            PROCESSES.Process(target=one_of_two, args=(rank, store.port, place, make), daemon=True)
-            for rank in (0, 1)
-        ]
-        for process in both:
-            process.start()
-        for process in both:
-            process.join(timeout=PATIENCE)
-        codes = [process.exitcode for process in both]
-        if None not in codes:
-            break
-        for process in both:
-            process.kill()
-    assert codes == [0, 0]
-    return place
+    made.run()
 
 
 def test_two_processes_are_one_with_the_whole_batch(tmp_path):
-    folder = in_two_processes(tmp_path)
+    folder = in_two_processes(in_parts, tmp_path)
     two = train.read_log(folder / "log.jsonl")
     # Two processes with two pieces each drop what four pieces of one process do.
     alone = trainer(PADDED, **SHARED | {"accumulation": 4})

@@ -30,6 +30,7 @@ from glassformer.tasks import Batch
 from glassformer.train.config import TrainingConfig
 from glassformer.train.estimate import TRIED, in_words, seconds_left
 from glassformer.train.evaluate import batch_loss, loss_of, loss_over, n_targets
+from glassformer.train.experts_across import ExpertsAcross
 from glassformer.train.log import Log, Record
 from glassformer.train.optimizers import (
     load_optimizer_state,
@@ -516,6 +517,10 @@ def _check_model(model: Any) -> None:
     checks.instance("model", model, nn.Module)
     checks.offers("model", model, OF_A_MODEL, "AnyModel")
     checks.instance("model.config", model.config, ModelConfig)
+    if any(isinstance(part, ExpertsAcross) for part in model.modules()):
+        raise ValueError(
+            "model has only some of its experts: gather_experts(model, group) brings the others back"
+        )
     checks.has_part("head", None if model.config.head == "none" else model)
     if not any(
         p.name == "ids" or p.kind == p.VAR_KEYWORD for p in signature(model.forward).parameters.values()
