@@ -101,7 +101,7 @@ CAUGHT_BY = {
     ],
     "decay-after-write": [
         partial(
-            recurrence.test_two_positions_worked_by_hand_with_a_state_of_one_number,
+            recurrence.test_two_positions_worked_by_hand_with_a_decay_for_each_feature,
             name=name,
             delta=True,
             read=[6, 1.65625],

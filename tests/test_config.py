@@ -23,7 +23,7 @@ from glassformer.layers import (
     Sinks,
     SoftCap,
 )
-from glassformer.parameters import LETTERS, Part, evaluate, spell
+from glassformer.parameters import Part, evaluate, spell
 
 STATE = LinearAttention(n_heads=2, n_key_heads=1, d_key=3, d_value=2)
 TINY = {"vocab_size": 11, "context_length": 6, "d_model": 8, "n_layers": 2, "n_heads": 2}
@@ -436,11 +436,11 @@ def test_what_is_no_config_is_refused(text, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (TINY | {"zzz": 1}, "; it has 45 others"),
+        (TINY | {"zzz": 1}, "; it has 47 others"),
         ({"emb_dim": 8, **json.loads(without("d_model"))}, ", and needs d_model"),
     ],
 )
-def test_an_unknown_field_that_resembles_none_is_not_answered_by_a_list_of_45(given, message):
+def test_an_unknown_field_that_resembles_none_is_not_answered_by_a_list_of_47(given, message):
     with pytest.raises(ValueError, match=rf"^ModelConfig has no field '\w+'{message}$"):
         ModelConfig.from_json(json.dumps(given))
 
@@ -536,18 +536,18 @@ def test_an_absent_part_is_named_with_those_there_are():
 def as_python(formula):
     """Turns a printed formula into Python: "12 × (4D² + 2D·F)" becomes 12 * (4*D**2 + 2*D*F)."""
     formula = re.sub(r"(\d)([A-Z])", r"\1*\2", formula)
-    return formula.replace("×", "*").replace("·", "*").replace("²", "**2")
+    formula = re.sub(r"([²³])([A-Z])", r"\1*\2", formula)
+    return formula.replace("×", "*").replace("·", "*").replace("²", "**2").replace("³", "**3")
 
 
 @every_config
 def test_every_printed_formula_has_the_printed_value(config):
     count = config.parameter_count()
-    sizes = {letter: getattr(config, name) for letter, name in LETTERS.items()}
     kinds = {name: layer for name, (layer, _) in config.layers(config.n_layers).items()}
     for part in count.parts:
         if part.formula:
             of = kinds.get(part.name.rpartition(", ")[2], kinds[next(iter(kinds))])
-            own = sizes | of.attention.sizes | of.feedforward.sizes
+            own = count.sizes | of.attention.sizes | of.feedforward.sizes
             assert eval(as_python(str(part)), {}, own) == part.count
         else:
             assert part.note
@@ -565,6 +565,7 @@ def test_every_printed_formula_has_the_printed_value(config):
         ):
             n_blocks[f"{which}{stack}"] = config.layers(n)[kind][1]
     in_blocks = ("attention", "cross-attention", "feed-forward", "norms")
+    in_blocks += ("hyper-connections", "their sublayers", "stream scales")
     in_parts = sum(part.count for part in count.parts if part.name.split(",")[0] in in_blocks)
     assert sum(n_blocks[kind] * of_blocks[kind] for kind in of_blocks) == in_parts
 

@@ -388,7 +388,7 @@ def test_what_a_file_leaves_out_is_what_transformers_takes_for_it(theirs):
 @pytest.mark.parametrize(
     ("given", "changes", "message"),
     [
-        (GPT2, {"model_type": "gpt_neox"}, "model_type='gpt_neox' is not one of 'bert', .*'gpt2'"),
+        (GPT2, {"model_type": "gpt_neox"}, "model_type='gpt_neox' is not one of 'llama', .*'gpt2'"),
         (GPT2, {"model_type": None}, "^model_type is missing: files were written without it at first"),
         (GPT2, {"model_type": "GPT2"}, "model_type='GPT2' is not one of .*; did you mean 'gpt2'?"),
         (GPT2, {"n_embd": None}, "n_embd is missing"),
@@ -535,7 +535,6 @@ LLAMA_LIKE = {"positions": "rope", "norm": "rmsnorm", "attention_bias": "none", 
         (BERT_LIKE | {"n_segments": 2, "head": "untied"}, "head='untied'"),
         (BERT_LIKE | {"head": "none", "norm_placement": "pre"}, "bert .* norm_placement='pre'"),
         (T5_LIKE | {"positions": "learned"}, "t5 .* positions='learned'"),
-        (LLAMA_LIKE | {"rope_layout": "interleaved"}, "llama .* rope_layout='interleaved'"),
         (LLAMA_LIKE | {"attention_bias": "qkv", "qk_norm": True}, "seed_oss .* qk_norm=True"),
         (LLAMA_LIKE | {"rope_attention_factor": 1.5}, "llama .* rope_attention_factor=1.5"),
         (

@@ -19,10 +19,16 @@ SORTS = ("size", "year", "feed-forward")
 
 @cache
 def configs() -> dict[str, ModelConfig]:
-    """Returns every model that the book counts, by name, smallest first: published, teaching and shipped models."""
+    """Returns every model without parts of later chapters, by name, smallest first: published, teaching and shipped."""
     own = {name: shipped.configuration(name) for name in shipped.NAMES}
     found = own | {name: one.config for name, one in (PUBLISHED | TEACHING).items()}
-    return dict(sorted(found.items(), key=lambda item: item[1].parameter_count().total))
+    counts = {name: config.parameter_count() for name, config in found.items()}
+    letters = {
+        name: {*"".join(product for part in count.parts for product in part.formula)}
+        for name, count in counts.items()
+    }
+    known = [name for name in found if letters[name] <= set(LETTERS)]
+    return {name: found[name] for name in sorted(known, key=lambda name: counts[name].total)}
 
 
 def year(name: str) -> int | None:

@@ -45,7 +45,7 @@ def latent_layers(n_kv_heads: int | None, index_layout: str | None = None, *, sh
         if rope.get("mscale_all_dim") and rope.get("rope_type", rope.get("type", "default")) != "default":
             for name in ("mscale_all_dim", "factor"):
                 checks.not_negative(name, rope[name])
-            own["attention_scale"] = _scale(d_head, rope["mscale_all_dim"], rope["factor"])
+            own["attention_scale"] = _scale(d_head, float(rope["mscale_all_dim"]), float(rope["factor"]))
         words = _words(given, n_layers) if shares else None
         if words is None and n_layers > MANY:
             raise unsupported(given, "num_hidden_layers", f"models have at most {MANY:,} layers")

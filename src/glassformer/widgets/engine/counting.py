@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from glassformer.config import CHOICES, ModelConfig
-from glassformer.layers import QK_NORMS
+from glassformer.layers import NORM_WEIGHTS, QK_NORMS
 from glassformer.parameters import Part
 
 # The largest allowed size, for which the parameter count is still an exact whole number in JavaScript.
@@ -22,8 +22,9 @@ LIMITS = {
 }
 FOLLOWS = ("n_decoder_layers", "n_kv_heads", "d_head", "d_ff")  # derived from other sizes if not given
 OPTIONS: dict[str, tuple[Any, ...]] = {
-    **{name: CHOICES[name] for name in ("family", "positions", "norm", "norm_placement")},
-    # Layers without a network are those of chapter 17; activations that learn, of chapter 18
+    **{name: CHOICES[name] for name in ("family", "positions", "norm_placement")},
+    "norm": tuple(name for name in CHOICES["norm"] if name not in NORM_WEIGHTS or name == "rmsnorm"),
+    # Layers without a network are those of chapter 17; activations that learn, and norms without weights, of chapter 18
     "feedforward": tuple(name for name in CHOICES["feedforward"] if name not in ("none", "xielu")),
     **{name: CHOICES[name] for name in ("attention_bias", "head")},
     **{name: (False, True) for name in ("feedforward_bias", "qk_norm", "embedding_norm")},
