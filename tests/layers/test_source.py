@@ -65,9 +65,11 @@ def test_layers_that_run_what_is_shown_of_them_compute_the_same(shown, monkeypat
 
 def without_saved(function):
     """Returns what works as the function, which is shown without `saved`, where a subclass passes it on."""
-    if "saved" in inspect.signature(function).parameters:
+    takes = inspect.signature(function).parameters.values()
+    if any(one.name == "saved" or one.kind is one.VAR_POSITIONAL for one in takes):
         return function
-    return lambda *inputs, saved=None, **options: function(*inputs, **options)
+    n = sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in takes)
+    return lambda *inputs, saved=None, **options: function(*inputs[:n], **options)
 
 
 def executed(item, shown):
