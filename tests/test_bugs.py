@@ -104,8 +104,8 @@ CAUGHT_BY = {
             recurrence.test_two_positions_worked_by_hand_with_a_decay_for_each_feature,
             name=name,
             delta=True,
-            read=[6, 1.65625],
-            state=1.65625,
+            read=[3, 6],
+            state=[1, 5],
         )
         for name in recurrence.FUNCTIONS
     ],
