@@ -87,5 +87,8 @@ def test_what_is_not_built_is_refused():
     given = transformers.Gemma4TextConfig(**USUAL | SETTINGS["vectors of each layer"]).to_dict()
     with pytest.raises(ValueError, match=r"vocab_size_per_layer_input=42 .*vocab_size=41"):
         config_from_hf(given | {"vocab_size_per_layer_input": 42})
-    with pytest.raises(ValueError, match="enable_moe_block=True is not supported: experts are not built"):
+    with pytest.raises(
+        ValueError,
+        match="enable_moe_block=True is not supported: experts beside a dense network are not built",
+    ):
         config_from_hf(given | {"enable_moe_block": True})

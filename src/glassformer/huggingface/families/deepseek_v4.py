@@ -1,4 +1,4 @@
-"""DeepSeek-V4: attention to a window and to compressed tokens. Its streams and experts are not built.
+"""DeepSeek-V4: attention to a window and to compressed tokens. Streams and experts of whole models are not read yet.
 
 The names of weights are those of a model in memory; files have others. A layer with a compressor has a base and a
 stretching of its own.
@@ -160,8 +160,8 @@ DEEPSEEK_V4 = replace(
         ),
     ),
     lacks=(
-        always("hc_mult", 4, "several residual streams are not built"),
-        always("n_routed_experts", 256, "experts are not built"),
+        always("hc_mult", 4, "the streams of whole models are not read yet"),
+        always("n_routed_experts", 256, "the experts of whole models are not read yet"),
     ),
     also=(
         *("layer_types", "compress_ratios", "compress_rates", "compress_rate_csa", "compress_rate_hca"),

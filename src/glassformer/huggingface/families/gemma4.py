@@ -140,7 +140,7 @@ GEMMA4 = replace(
         Lack(
             "enable_moe_block",
             (False,),
-            "experts are not built",
+            "experts beside a dense network are not built",
             says=lambda given: given.get("enable_moe_block", False),
         ),
     ),
