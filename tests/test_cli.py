@@ -116,6 +116,11 @@ def test_params_of_a_config_of_hugging_face(tmp_path):
         r"^  full_attention, in bfloat16 +7,027,200,000  70,272 for the next position$", output, re.M
     )
     assert f"Our code does not run this file: {path}: " in words(output)
+    lacking = tmp_path / "lacking.json"
+    lacking.write_text('{"model_type": "jamba"}', encoding="utf-8")
+    output, status = run("params", lacking)
+    assert status == 0
+    assert re.search("^What our code lacks\n  experts: .*\n  Mamba: ", output, re.M)
     other = tmp_path / "other.json"
     other.write_text('{"model_type": "deepseek_v3", "kv_lora_rank": 256}', encoding="utf-8")
     output, status = run("params", path, other, "--positions", 1000)
