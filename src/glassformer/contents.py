@@ -37,7 +37,7 @@ class Chapter:
     @property
     def name(self) -> str:
         """Returns the name of its text, notebook and page: "04-putting-order-in"."""
-        return f"{self.number}-{self.title.lower().replace(' ', '-')}"
+        return f"{self.number}-{self.title.lower().replace(',', '').replace(' ', '-')}"
 
     @property
     def practice_name(self) -> str:

@@ -1,0 +1,1 @@
+"""Everything that chapter 18 adds to the package."""

@@ -1,0 +1,1 @@
+"""Judges of chapter 18, "Experts, gates and wider streams"."""
