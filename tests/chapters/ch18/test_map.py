@@ -109,7 +109,7 @@ HOLDS = {
     "xIELU": "ff_vectors == 2",
     "a gate with limits": "swiglu_limit",
     "experts": "'experts' in parts",
-    "weights that sum to 1": "norm_topk_prob",
+    "weights divided by their sum": "norm_topk_prob",
     "a sigmoid for each score": "scoring_func in ['sigmoid', 'sqrtsoftplus', None]",
     "a bias that only chooses": "choice_bias",
     "groups of experts": "n_group > 1",
