@@ -42,7 +42,11 @@ def _by_hand(z, bias, top_k, rate):
         for i in own:
             load[i] += 1
     moves = [(X * n < sum(load)) - (X * n > sum(load)) for n in load]
-    return np.array(chosen), np.array(weights), np.array([b + rate * m for b, m in zip(bias, moves, strict=True)])
+    return (
+        np.array(chosen),
+        np.array(weights),
+        np.array([b + rate * m for b, m in zip(bias, moves, strict=True)]),
+    )
 
 
 def _logits(*rows: list[float]) -> np.ndarray:
@@ -65,6 +69,10 @@ biased.case(
 biased.case(
     "the weights come from the scores alone: 0.6 and 0.2, divided by 0.8",
     _one, _bias, 2, 0.25, part="weights", want=[[0.75, 0.25]], what=f"{_said} and 0.35 for expert 0",
+)  # fmt: skip
+biased.also(
+    _one, np.array([2.0, 0, 0, 0]), 2, 0.25, part="weights", want=[[0.25, 0.75]],
+    what=f"{_said} and 2 for expert 0",
 )  # fmt: skip
 biased.case(
     "the bias of the chosen falls, and that of the others rises",

@@ -4,6 +4,7 @@ Axes: N tokens, D features, A chosen experts.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -33,26 +34,18 @@ def mixture(
 mixed = exercise("experts.mixture", mixture, built_on=(Experts.forward,), axes="N D")
 
 
-def _expert(function: Callable, width: int, read: list[int]) -> Callable:
-    """Returns an expert that adds the number of rows of each call to `read`."""
-
-    def expert(rows):
-        rows = as_numbers(rows, "what you gave to an expert")
-        if rows.ndim != 2 or rows.shape[1] != width:
-            raise Wrong(f"an expert needs rows of shape (n, {width}); yours have shape {rows.shape}.")
-        read.append(len(rows))
-        return function(rows)
-
-    return expert
-
-
 def _drawn(N: int, D: int, X: int, A: int, unused: int = 0) -> tuple:
     """Returns arguments; nobody chooses the last `unused` experts. The last value collects the rows of each call."""
-    order = np.argsort(numbers(N, X - unused, seed=(18, 0)), axis=1)[:, :A]
-    weights, read = abs(numbers(N, A, seed=(18, 1))), []
-    matrices = numbers(X, D, D, seed=(18, 2))
-    experts = [_expert(lambda rows, W=W: np.tanh(rows @ W) + W[0], D, read) for W in matrices]
-    return numbers(N, D, seed=(18, 3)), order, weights, experts, read
+    read: list[int] = []
+
+    def expert(rows, W):
+        rows = as_numbers(rows, "what you gave to an expert")
+        read.append(rows.size // len(W))
+        return np.tanh(rows @ W) + W[0]
+
+    experts = [partial(expert, W=W) for W in numbers(X, D, D, seed=(18, 2))]
+    chosen = np.argsort(numbers(N, X - unused, seed=(18, 0)), axis=1)[:, :A]
+    return numbers(N, D, seed=(18, 3)), chosen, abs(numbers(N, A, seed=(18, 1))), experts, read
 
 
 def _token_by_token(x, chosen, weights, experts):
@@ -62,7 +55,7 @@ def _token_by_token(x, chosen, weights, experts):
     ])  # fmt: skip
 
 
-_EASY = [_expert(f, 2, []) for f in (lambda r: 10 * r, lambda r: r + 100, lambda r: r**2, lambda r: -r)]
+_EASY = [lambda rows: 10 * rows, lambda rows: rows + 100, lambda rows: rows**2, lambda rows: -rows]
 _x = np.array([[1.0, 2], [3, 4], [5, 6]])
 mixed.case(
     "one expert for each token, with a weight of ½",

@@ -60,7 +60,9 @@ router.case(
     np.log([[1.0, 4, 4, 2, 4, 1]]), 2, False, want=([[1, 2]], [[0.25, 0.25]]),
     what="one token whose experts 1, 2 and 4 have the same score",
 )  # fmt: skip
-router.also(np.zeros((2, 3)), 2, True, want=([[0, 1]] * 2, [[0.5, 0.5]] * 2), what="two tokens of equal scores")
+router.also(
+    np.zeros((2, 3)), 2, True, want=([[0, 1]] * 2, [[0.5, 0.5]] * 2), what="two tokens of equal scores"
+)
 router.case(
     "large scores", np.array([[1000 + math.log(3), 1000.0, 999.0]]), 2, True, want=([[0, 1]], [[0.75, 0.25]]),
     what="one token with scores near 1000", advice="Subtract each token's largest score before the exponential.",
