@@ -47,12 +47,8 @@ def _number_by_number(streams, reading, writing, mix, sublayer, eps):
     return after
 
 
-def _silent(x):
-    return 0 * x
-
-
-def _tenfold(x):
-    return 10 * x
+def _times(factor: float) -> Callable:
+    return lambda x: factor * x
 
 
 def _of_the_past(x):
@@ -66,25 +62,25 @@ _reading, _writing = np.array([[_three, -_three]]), np.array([[-_three, _three]]
 _still, _half = np.eye(2)[None], np.array([[[0.75, 0.25], [0.0, 1.0]]])
 among.case(
     "nothing is written or mixed: all streams go on",
-    _streams, _reading, _writing, _still, _silent, 0.0, want=_streams, what="two streams",
+    _streams, _reading, _writing, _still, _times(0), 0.0, want=_streams, what="two streams",
 )  # fmt: skip
 among.case(
     "mix[m, n] says how much of stream m goes on in stream n",
-    _streams, _reading, _writing, _half, _silent, 0.0,
+    _streams, _reading, _writing, _half, _times(0), 0.0,
     want=[[[6.0, 0, 3], [2.0, 16, 5]]], what="two streams, ¼ of stream 0 going to stream 1,",
 )  # fmt: skip
 among.case(
     "the sublayer reads ¾ and ¼ of the streams, and writes ½ and 3/2 of what it returns",
-    _streams, _reading, _writing, _still, _tenfold, 0.0,
+    _streams, _reading, _writing, _still, _times(10), 0.0,
     want=[[[38.0, 20, 24], [90.0, 76, 64]]], what="two streams and ten times what is read",
 )  # fmt: skip
 among.case(
     "eps is added to what is read, 1 and ½, and not to what is written",
-    _streams, _reading, _writing, _still, _tenfold, 0.25,
+    _streams, _reading, _writing, _still, _times(10), 0.25,
     want=[[[48.0, 40, 34], [120.0, 136, 94]]], what="the same with eps = ¼",
 )  # fmt: skip
 for _title, _T, _M, _D, _function in (
-    ("all at once, for every position by its own numbers", 5, 4, 3, _tenfold),
+    ("all at once, for every position by its own numbers", 5, 4, 3, _times(10)),
     ("a sublayer that looks at other positions", 4, 3, 6, _of_the_past),
     ("", 6, 5, 2, _of_the_past),
     ("", 3, 1, 4, _of_the_past),
