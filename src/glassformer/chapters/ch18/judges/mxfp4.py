@@ -45,12 +45,12 @@ def _bytes(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng((18, seed)).integers(256, size=shape, dtype=np.uint8)
 
 
-def _block(*first: int) -> np.ndarray:
+def _block(*first):
     """Returns a block that begins with these bytes and ends with zeros."""
     return np.array([[[*first, *[0] * (16 - len(first))]]], np.uint8)
 
 
-def _row(*first: float) -> list[list[float]]:
+def _row(*first):
     return [[*first, *[0.0] * (32 - len(first))]]
 
 

@@ -47,7 +47,7 @@ def _number_by_number(streams, reading, writing, mix, sublayer, eps):
     return after
 
 
-def _times(factor: float) -> Callable:
+def _times(factor):
     return lambda x: factor * x
 
 
