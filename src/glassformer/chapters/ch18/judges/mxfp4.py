@@ -1,6 +1,6 @@
 """Judges "Four bits a number" (chapter 18): decodes blocks of MXFP4.
 
-Axes: R rows of a matrix, G blocks of 32 numbers in a row.
+Axes: R rows of a matrix, G blocks of 32 numbers in a row, C = 32·G columns.
 """
 
 import numpy as np
@@ -12,8 +12,8 @@ from glassformer.shapes import Float, Integer
 
 def decode_mxfp4(
     stored: Integer[np.ndarray, "R G 16"], scales: Integer[np.ndarray, "R G"]
-) -> Float[np.ndarray, "R columns"]:
-    """Returns a matrix (R, 32·G) of the numbers that bytes and scales mean."""
+) -> Float[np.ndarray, "R C"]:
+    """Returns a matrix (R, C) of the numbers that bytes and scales mean."""
     sizes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
     table = np.concatenate([sizes, -sizes])
     R, G = scales.shape
@@ -22,7 +22,7 @@ def decode_mxfp4(
     return (pairs.reshape(R, G, 32) * factors[:, :, None]).reshape(R, 32 * G)
 
 
-four_bits = exercise("experts.mxfp4", decode_mxfp4, built_on=(from_mxfp4,), axes="R 32·G")
+four_bits = exercise("experts.mxfp4", decode_mxfp4, built_on=(from_mxfp4,), axes="R C")
 
 
 def _bit_by_bit(stored, scales):
