@@ -157,7 +157,7 @@ def sinkhorn_with_detached_sums(z, steps, eps, grad):
 
 @wrong("streams.sinkhorn", "Your last division is one of rows")
 def sinkhorn_that_ends_with_rows(z, steps, eps, grad):
-    mix = np.array(sinkhorn_by_autograd(z, steps, eps, grad)[0])
+    mix = np.asarray(sinkhorn_by_autograd(z, steps, eps, grad)[0])
     return mix / (mix.sum(axis=1, keepdims=True) + eps), grad
 
 
