@@ -6,7 +6,6 @@ Axes: R rows of a matrix, G blocks of 32 numbers in a row, C = 32·G columns.
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
-from glassformer.huggingface.quantized import from_mxfp4
 from glassformer.shapes import Float, Integer
 
 
@@ -22,7 +21,7 @@ def decode_mxfp4(
     return (pairs.reshape(R, G, 32) * factors[:, :, None]).reshape(R, 32 * G)
 
 
-four_bits = exercise("experts.mxfp4", decode_mxfp4, built_on=(from_mxfp4,), axes="R C")
+four_bits = exercise("experts.mxfp4", decode_mxfp4, axes="R C")
 
 
 def _bit_by_bit(stored, scales):

@@ -30,10 +30,8 @@ def stream_sublayer(
     return np.swapaxes(mix, 1, 2) @ streams + post[:, :, None] * y[:, None, :]
 
 
-among = exercise(
-    "streams.sublayer", stream_sublayer,
-    built_on=(HyperConnection.forward, HyperConnection.write), axes="T M D",
-)  # fmt: skip
+_LIBRARY = HyperConnection.forward, HyperConnection.write
+among = exercise("streams.sublayer", stream_sublayer, built_on=_LIBRARY, axes="T M D")
 
 
 def _number_by_number(streams, reading, writing, mix, sublayer, eps):
