@@ -374,6 +374,7 @@ def test_a_twin_in_numpy_has_a_copy_of_the_weights():
 SMALL = {
     "shakespeare": ["data.length=16", "data.validation=0.05", "data.test=0.05"],
     "words": ["data.vocab_size=300", "data.length=16", "data.validation=0.05", "data.test=0.05"],
+    "experts": ["data.length=16", "data.validation=0.05", "data.test=0.05"],
     "masked": ["data.length=16", "data.validation=0.05", "data.test=0.05"],
     "dates": ["data.validation=0.001", "data.test=0.001"],
 }
@@ -438,7 +439,7 @@ def test_where_an_average_is_kept_it_is_what_comes_with_the_book():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["hamlet"], "'hamlet' is not one of shakespeare, words, masked, dates"),
+        (["hamlet"], "'hamlet' is not one of shakespeare, words, experts, masked, dates"),
         (["dates", "--set", "training.steps=3"], "choose a folder for it with --to"),
     ],
 )
