@@ -611,7 +611,7 @@ export class Transformer {
   *#mixture(name, x, norm, show) {
     const { d_model: D } = this.config;
     const { X, A, renormalize, scale } = this.experts;
-    const { gate, up, input, routed, router } = this.#places;
+    const { gate, up, input, output, routed } = this.#places;
     const { numbers } = this.#memory;
     const T = x.length / D;
     const y = new Float32Array(T * D);
@@ -642,9 +642,9 @@ export class Transformer {
         this.#linear("up", "routed", `${name}.experts.${e}.W_up.weight`, places.length);
         this.#memory.gate(4 * up.at, 4 * gate.at, places.length * up.row);
         this.#linear("output", "up", `${name}.experts.${e}.W_down.weight`, places.length);
-        const { at, row } = this.#places.output;
-        places.forEach((i, from) => {
-          for (let j = 0, to = Math.floor(i / A) * D; j < D; j++, to++) y[to] += shares[i] * numbers[at + from * row + j];
+        places.forEach((i, row) => {
+          const from = output.at + row * output.row;
+          for (let j = 0, to = Math.floor(i / A) * D; j < D; j++, to++) y[to] += shares[i] * numbers[from + j];
         });
       }
     }
