@@ -159,7 +159,7 @@ REFUSED = {
     "no such model": (
         {},
         "nowhere",
-        "nowhere is neither a file or folder here nor one of shakespeare, words, masked, dates",
+        "nowhere is neither a file or folder here nor one of shakespeare, words, experts, masked, dates",
     ),
     "no tokenizer": (
         {"tokenizer": None},

@@ -108,8 +108,11 @@ def refusal(fields: Mapping[str, Any]) -> str | None:
 
 def _in_json(value: Any) -> str:
     """Writes a value as in JavaScript, where 4.0 is 4."""
-    is_whole = isinstance(value, float) and value.is_integer()
-    return json.dumps(int(value) if is_whole else value, separators=(",", ":"))
+
+    def number(text: str) -> float:
+        return int(x) if (x := float(text)).is_integer() else x
+
+    return json.dumps(json.loads(json.dumps(value), parse_float=number), separators=(",", ":"))
 
 
 class Source(NamedTuple):
