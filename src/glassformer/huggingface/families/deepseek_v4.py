@@ -12,11 +12,20 @@ from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.huggingface.families.deepseek import CHOICE_BIAS, MLP, OF_EXPERTS, PACKED, ROUTING
 from glassformer.huggingface.families.experts import TRAINING, named
-from glassformer.huggingface.families.format import Format, Place, flat_kinds, linear, needed, words_of_layers
+from glassformer.huggingface.families.format import (
+    Format,
+    Place,
+    Sparse,
+    Where,
+    flat_kinds,
+    linear,
+    needed,
+    words_of_layers,
+)
 from glassformer.huggingface.families.llama import LLAMA, NO_BIASES, NO_FEEDFORWARD_BIASES, RULES, llama_with
 from glassformer.huggingface.families.rope import OfKind, Rope
 from glassformer.huggingface.keys import Key, contradiction, unsupported
-from glassformer.layers import CompressedAttention, Experts, Indexer, Streams
+from glassformer.layers import CompressedAttention, Indexer, Streams
 
 WINDOW, CHOSEN, ALL = "sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"
 NAMES = {WINDOW: "window", CHOSEN: "chosen", ALL: "all"}
@@ -37,13 +46,6 @@ OF_INDEXER = {
     "n_heads": ("index_n_heads", 64),
     "d_head": ("index_head_dim", 128),
     "top_k": ("index_topk", 512),
-}
-OF_ROUTER = {
-    "n_experts": ("n_routed_experts", 256),
-    "top_k": ("num_experts_per_tok", 6),
-    "scale": ("routed_scaling_factor", 1.5),
-    "limit": ("swiglu_limit", 10.0),
-    "d_shared": ("moe_intermediate_size", 2048),
 }
 OF_STREAMS = {
     "n_streams": ("hc_mult", 4),
@@ -86,25 +88,27 @@ def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str,
         | {"form": CompressedAttention(**sizes, compress=rates[CHOSEN], overlapping=True, indexer=index)},
         ALL: compressed | {"form": CompressedAttention(**sizes, compress=rates[ALL])},
     }
-    n_by_token = _value(given, "num_hash_layers", 3)
-    checks.whole("num_hash_layers", n_by_token, at_least=0)
-    choices = words_of_layers(
+    return [(NAMES[word], own[word]) for word in listed]
+
+
+def _read_choices(given: Mapping[str, Any], n_layers: int) -> list[bool] | bool:
+    first = _value(given, "num_hash_layers", 3)
+    checks.whole("num_hash_layers", first, at_least=0)
+    words = words_of_layers(
         given,
         n_layers,
         "mlp_layer_types",
         (BY_TOKEN, BY_SCORE),
-        lambda i: BY_TOKEN if i < n_by_token else BY_SCORE,
+        lambda i: BY_TOKEN if i < first else BY_SCORE,
     )
-    numbers = {ours: _value(given, *key) for ours, key in OF_ROUTER.items()}
-    found = []
-    for word, choice in zip(listed, choices, strict=True):
-        by_token = choice == BY_TOKEN
-        experts = Experts(
-            **numbers, scores="sqrt_softplus", sum_eps=1e-20, by_token=by_token, choice_bias=not by_token
-        )
-        name = f"{NAMES[word]}_by_token" if by_token else NAMES[word]
-        found.append((name, own[word] | {"experts": experts}))
-    return found
+    return [word == BY_TOKEN for word in words]
+
+
+BY_TABLE = Where(
+    ("mlp_layer_types", "num_hash_layers"),
+    _read_choices,
+    lambda each: {"mlp_layer_types": [BY_TOKEN if by_token else BY_SCORE for by_token in each]},
+)
 
 
 def _rotated(given: Mapping[str, Any]) -> int:
@@ -142,6 +146,12 @@ def _in_kinds(given: Mapping[str, Any]) -> dict[str, Any]:
     if not nested and each["compress"].get("rope_type", each["compress"].get("type")) == "yarn":
         each["compress"].setdefault("attention_factor", 1.0)
     outside = {"partial_rotary_factor", "rope_scaling"}
+    if nested:  # then transformers does not read the bases outside
+        outside |= {
+            str(kind.outside)
+            for kind in ROPE.kinds.values()
+            if isinstance(each.get(kind.word), dict) and each[kind.word].get("rope_theta") is not None
+        }
     return {k: v for k, v in given.items() if k not in outside} | {"rope_parameters": each}
 
 
@@ -151,16 +161,16 @@ def read(form: Format, given: Mapping[str, Any], names: Any) -> dict[str, Any]:
 
 
 def is_v4(config: ModelConfig) -> bool:
-    """Claims models with several streams, all of whose layers attend to compressed tokens and have experts."""
+    """Claims models with several streams, all of whose layers have this form of attention."""
     layers = [layer for layer, _ in config.layers(config.n_layers).values()]
-    forms = all(isinstance(layer.attention.form, CompressedAttention) for layer in layers)
-    return forms and config.streams is not None and all(layer.feedforward.experts for layer in layers)
+    return config.streams is not None and all(
+        isinstance(layer.attention.form, CompressedAttention) for layer in layers
+    )
 
 
 def write(config: ModelConfig) -> dict[str, Any]:
     """Returns what a file has beyond the tables."""
     forms: list[Any] = [config.layer(i).attention.form for i in range(config.n_layers)]
-    experts: list[Any] = [config.layer(i).feedforward.experts for i in range(config.n_layers)]
     words = [CHOSEN if form.indexer else ALL if form.compress > 1 else WINDOW for form in forms]
     first, indexer = forms[0], next((form.indexer for form in forms if form.indexer), None)
     rates = {word: usual for word, (_, usual) in RATES.items()}
@@ -172,11 +182,10 @@ def write(config: ModelConfig) -> dict[str, Any]:
     for i, word in enumerate(words):
         rope["main" if word == WINDOW else "compress"] = ROPE.settings_of(flat[config.kind(i)])
     given = {theirs: getattr(config.streams, ours) for ours, (theirs, _) in OF_STREAMS.items()}
-    for part, names in ((first, SIZES), (indexer, OF_INDEXER), (experts[0], OF_ROUTER)):
+    for part, names in ((first, SIZES), (indexer, OF_INDEXER)):
         given |= {} if part is None else {theirs: getattr(part, ours) for ours, (theirs, _) in names.items()}
     return given | {
         "layer_types": words,
-        "mlp_layer_types": [BY_TOKEN if one.by_token else BY_SCORE for one in experts],
         "compress_rates": rates,
         "sliding_window": config.layer(0).attention.window,
         "partial_rotary_factor": share,
@@ -254,6 +263,19 @@ DEEPSEEK_V4 = replace(
     },
     rope=ROPE,
     layers=layers,
+    sparse=Sparse(
+        experts={
+            "n_experts": Key("n_routed_experts", 256),
+            "top_k": Key("num_experts_per_tok", 6),
+            "scores": "sqrt_softplus",
+            "choice_bias": True,
+            "sum_eps": 1e-20,
+            "scale": Key("routed_scaling_factor", 1.5),
+            "limit": Key("swiglu_limit", 10.0),
+        },
+        n_shared=Key("n_shared_experts", 1),
+        by_token=BY_TABLE,
+    ),
     must_be=(
         *RULES,
         NO_BIASES,
@@ -270,10 +292,10 @@ DEEPSEEK_V4 = replace(
     ),
     read=read,
     write=write,
-    said={ours: key for ours, (key, _) in (OF_STREAMS | OF_ROUTER).items()},
+    said={ours: key for ours, (key, _) in OF_STREAMS.items()},
     also=(
         *("layer_types", "compress_ratios", "compress_rates", "compress_rate_csa", "compress_rate_hca"),
-        *(name for of in (SIZES, OF_INDEXER, OF_ROUTER, OF_STREAMS) for name, _ in of.values()),
+        *(name for of in (SIZES, OF_INDEXER, OF_STREAMS) for name, _ in of.values()),
         *(
             "sliding_window",
             "qk_rope_head_dim",
