@@ -262,11 +262,6 @@ class Lack(NamedTuple):
         return f"{self.key}[{index}]={word!r} is not supported: {self.what}"
 
 
-def always(key: str, default: int, what: str) -> Lack:
-    """Returns a part that all models of a family have."""
-    return Lack(key, (), what, says=lambda given: given.get(key, default))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Format:
     """Describes the files of a family by tables; two functions do what tables cannot express.
