@@ -489,9 +489,9 @@ def routing(rounds: int) -> list[Row]:
             times = take_turns(part, rounds, works)
             for ours, rival, goal in (
                 ("experts, PyTorch", "transformers' experts", 1.2),
-                ("experts, NumPy", "transformers' experts", 4.0),
+                ("experts, NumPy", "transformers' experts", 2.0),
                 ("experts, PyTorch", "one network, PyTorch", 4.0),
-                ("experts, NumPy", "one network, NumPy", 4.0),
+                ("experts, NumPy", "one network, NumPy", 6.0),
             ):
                 rows.append(slower(part, ours, rival, compared(times, ours, rival), goal))
     return rows
