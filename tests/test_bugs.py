@@ -113,10 +113,10 @@ CAUGHT_BY = {
         )
         for name in recurrence.FUNCTIONS
     ],
-    "weights-not-renormalized": [partial(experts.test_two_tokens_and_three_experts_by_hand, name="renormalized")],
-    "bias-in-the-weights": [
-        experts.test_a_choice_bias_chooses_and_does_not_weigh_and_a_table_chooses_by_ids
+    "weights-not-renormalized": [
+        partial(experts.test_two_tokens_and_three_experts_by_hand, name="renormalized")
     ],
+    "bias-in-the-weights": [experts.test_a_choice_bias_chooses_and_does_not_weigh_and_a_table_chooses_by_ids],
     "router-in-bfloat16": [
         experts.test_half_precision_routes_as_float32_does,
         partial(experts.test_two_tokens_and_three_experts_by_hand, name="softmax"),

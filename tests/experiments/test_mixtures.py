@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from glassformer.experiments import experiment, stored
+from glassformer.experiments import stored
 from glassformer.experiments.mixtures import (
     AFTER,
     CONTESTANTS,
-    EQUAL_TIME,
     SEEDS,
     STEPS,
     drawn,
