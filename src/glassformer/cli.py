@@ -223,6 +223,10 @@ def params(
         _show(_config(model, ignore or ()).parameter_count())
         if pretrained.find(model) == "name":
             entry = published(model)
+            if entry.n_drafts:
+                _show(
+                    f"in the files, too: {entry.n_drafts:,} of a layer for drafts, which our code leaves out"
+                )
             _show(f"\nsource: {entry.source}")
             if entry.note:
                 _show(f"note: {entry.note}")
@@ -344,6 +348,12 @@ def generate(
         bool, typer.Option(help="Continue past the model's context length, forgetting the beginning.")
     ] = False,
     room: RoomOption = Room.scratch,
+    dtype: Annotated[
+        str,
+        typer.Option(
+            help="What a model of Hugging Face is computed in; bfloat16, in PyTorch, needs half of float32's memory."
+        ),
+    ] = "float32",
     ignore: IgnoreOption = None,
 ) -> None:
     r"""Continue a text with a model and print it as it grows; an encoder–decoder reads the prompt and answers.
@@ -375,7 +385,7 @@ def generate(
                 f"--beams {beams} searches for the likeliest text without drawing: leave out {options}"
             )
 
-    opened = pretrained.load(model, room=room.value, ignore=ignore or ())
+    opened = pretrained.load(model, room=room.value, dtype=dtype, ignore=ignore or ())
     if opened.tokenizer is None:
         opened.encode("")  # raises the error that says why
     config = opened.model.config

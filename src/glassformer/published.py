@@ -18,12 +18,16 @@ __dir__ = __all__.copy
 
 @dataclass(frozen=True)
 class Published:
-    """A config with its source, the model's number of parameters, and remarks."""
+    """A config with its source, the model's number of parameters, and remarks.
+
+    `n_drafts` counts what files have besides, and is left out here: a layer that predicts the token after the next one.
+    """
 
     config: ModelConfig
     source: str
     n_parameters: int
     note: str = ""
+    n_drafts: int = 0
 
 
 def published(name: str) -> Published:
@@ -70,11 +74,17 @@ QWEN3_LIKE = LLAMA_LIKE | {"rope_base": 1_000_000.0, "norm_eps": 1e-6, "qk_norm"
 
 
 def _model(
-    n_parameters: int, source: str, family: dict[str, Any], *sizes: int, note: str = "", **others: Any
+    n_parameters: int,
+    source: str,
+    family: dict[str, Any],
+    *sizes: int,
+    note: str = "",
+    n_drafts: int = 0,
+    **others: Any,
 ) -> Published:
     """Returns the entry of a member of a family, with its sizes in the order of `SIZES`, as far as they are its own."""
     named: dict[str, Any] = dict(zip(SIZES, sizes, strict=False))
-    return Published(ModelConfig(**family | named | others), source, n_parameters, note)
+    return Published(ModelConfig(**family | named | others), source, n_parameters, note, n_drafts)
 
 
 HUB = "https://huggingface.co/"
@@ -131,6 +141,15 @@ LLAMA_2_NOTE = (
 )
 T5_NOTE = "Each stack learns one table of biases, and all of its blocks use it."
 QWEN2_5_NOTE = "The vocabulary is padded: the tokenizer uses the first 151,665 rows."
+
+GEMMA_3_LIKE = LLAMA_LIKE | {
+    "d_head": 256, "norm_eps": 1e-6, "qk_norm": True, "feedforward": "geglu_tanh", "head": "tied",
+    "kinds": {
+        "windowed": {"sliding_window": 512, "rope_base": 10_000.0, "residual": SANDWICH},
+        "full": {"rope_base": 1_000_000.0, "residual": SANDWICH},
+    },
+    "order": "windowed*5 full",
+}  # fmt: skip
 
 PUBLISHED: dict[str, Published] = {
     # GPT: decoders with learned positions
@@ -217,6 +236,14 @@ PUBLISHED: dict[str, Published] = {
         596_049_920, f"{QWEN3}Qwen3-0.6B", QWEN3_LIKE, 1024, 28, 16, 3072, 151_936, 40_960, n_kv_heads=8,
         d_head=128, head="tied", note="16 heads of 128 are 2048 wide, twice d_model.",
     ),
+    "qwen3-1.7b": _model(
+        1_720_574_976, f"{QWEN3}Qwen3-1.7B", QWEN3_LIKE, 2048, 28, 16, 6144, 151_936, 40_960, n_kv_heads=8,
+        d_head=128, head="tied",
+    ),
+    "qwen3-4b": _model(
+        4_022_468_096, f"{QWEN3}Qwen3-4B", QWEN3_LIKE, 2560, 36, 32, 9728, 151_936, 40_960, n_kv_heads=8,
+        d_head=128, head="tied",
+    ),
     "qwen3-8b": _model(
         8_190_735_360, f"{QWEN3}Qwen3-8B", QWEN3_LIKE, 4096, 36, 32, 12_288, 151_936, 40_960, n_kv_heads=8
     ),
@@ -229,14 +256,13 @@ PUBLISHED: dict[str, Published] = {
         n_kv_heads=4,
     ),
     # Decoders whose layers differ
+    "gemma-3-270m": _model(
+        268_098_176, f"{GEMMA_3}gemma-3-270m", GEMMA_3_LIKE, 640, 18, 4, 2048, 262_144, 32_768, n_kv_heads=1,
+        embedding_scale=640**0.5, note="The vocabulary is 63 % of the parameters.",
+    ),
     "gemma-3-1b": _model(
-        999_885_952, f"{GEMMA_3}gemma-3-1b-pt", LLAMA_LIKE, 1152, 26, 4, 6912, 262_144, 32_768, n_kv_heads=1,
-        d_head=256, norm_eps=1e-6, qk_norm=True, feedforward="geglu_tanh", embedding_scale=1152**0.5, head="tied",
-        kinds={
-            "windowed": {"sliding_window": 512, "rope_base": 10_000.0, "residual": SANDWICH},
-            "full": {"rope_base": 1_000_000.0, "residual": SANDWICH},
-        },
-        order="windowed*5 full",
+        999_885_952, f"{GEMMA_3}gemma-3-1b-pt", GEMMA_3_LIKE, 1152, 26, 4, 6912, 262_144, 32_768, n_kv_heads=1,
+        embedding_scale=1152**0.5,
         note="Each sublayer has a norm before and one after it. The vocabulary is 30 % of the parameters.",
     ),
     "olmo-3-7b": _model(
@@ -292,7 +318,7 @@ PUBLISHED: dict[str, Published] = {
             40.0, 3, Experts(n_experts=256, n_groups=8, top_groups=4, group_best=2, scale=2.5, **SHARED)
         ),
         7168, 61, 128, 18_432, 129_280, 163_840,
-        note="8 of 256 experts: a token uses 37,552,297,472 of the parameters. Files have a layer for drafts, too.",
+        note="8 of 256 experts: a token uses 37,552,297,472 of the parameters.", n_drafts=13_463_426_304,
     ),
     "kimi-k2": _model(
         1_026_408_232_448, KIMI_K2, _latent_mixture(32.0, 1, Experts(n_experts=384, scale=2.827, **SHARED)),
@@ -309,8 +335,9 @@ PUBLISHED: dict[str, Published] = {
             },
         },
         order="dense*3 sparse*89",
-        note="8 of 160 experts: a token uses 33,632,266,144 of the parameters. The report's 355B include a layer for "
-        "drafts, which the files have, too, but not the two matrices of the vocabulary.",
+        note="8 of 160 experts: a token uses 33,632,266,144 of the parameters. The report's 355B include the layer for "
+        "drafts, but not its two matrices of the vocabulary.",
+        n_drafts=5_539_962_272,
     ),
     "minimax-m2": _model(
         228_689_764_864, MINIMAX_M2, LLAMA_LIKE, 3072, 62, 48, 1536, 200_064, 196_608, n_kv_heads=8, d_head=128,

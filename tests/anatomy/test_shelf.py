@@ -83,8 +83,9 @@ def test_every_entry_is_whole_and_they_are_ordered_by_date():
 
 
 @pytest.mark.parametrize("one", shelf(), ids=NAMES)
-def test_every_key_of_these_files_has_a_sentence_or_is_known_to_have_no_effect(one):
+def test_every_key_of_these_files_has_a_sentence_and_a_chapter_or_is_known_to_have_no_effect(one):
     assert keys_of(one["config"])["unknown"] == []
+    assert [key for key, *_, chapter in keys_of(one["config"])["said"] if not chapter] == []
 
 
 def test_the_shelf_has_a_line_for_each_entry():

@@ -45,6 +45,7 @@ NAMES = (
     "long_texts",
     "state_costs",
     "states",
+    "mixtures",
 )
 """All experiments, in the order of the chapters that show them."""
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.huggingface.families.rope import Rope
-from glassformer.huggingface.keys import Key, Rule, contradiction, harmless, unsupported
+from glassformer.huggingface.keys import Key, Rule, contradiction, unsupported
 from glassformer.layers import PLACES
 
 Shape = tuple[int, ...]
@@ -209,6 +209,7 @@ class Where(NamedTuple):
 
 
 EVERYWHERE = Where((), lambda _, __: True, lambda _: {})
+NOWHERE = Where((), lambda _, __: False, lambda _: {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,52 +218,20 @@ class Sparse:
 
     `where` tells which layers have them; if a file has none (`n_experts` is 0), no layer does. `d_ff` is the width of
     an expert, if it is not that of a layer without experts, and `n_shared` counts experts as wide that every token
-    uses.
+    uses. In layers that `by_token` tells, a table chooses experts by the token's id.
     """
 
     experts: Mapping[str, Any]
     d_ff: Key | None = None
     n_shared: Key | None = None
     where: Where = EVERYWHERE
+    by_token: Where = NOWHERE
 
     @property
     def keys(self) -> dict[str, Key]:
         """Returns its keys, by the arguments that they are."""
         found = {"d_ff": self.d_ff, "d_shared": self.n_shared, **self.experts}
         return {ours: key for ours, key in found.items() if isinstance(key, Key)}
-
-
-class Lack(NamedTuple):
-    """What a whole model here lacks: a key, its values without that part, and what part it is.
-
-    `says` returns what a file says by this key, in other words or by leaving it out. If it is a list and `of_layer` is
-    true, a layer whose entry is another one has no attention that can be loaded, either.
-    """
-
-    key: str
-    values: tuple[Any, ...]
-    what: str
-    says: Callable[[Mapping[str, Any]], Any]
-    of_layer: bool = False
-
-    def fault(self, given: Mapping[str, Any]) -> str | None:
-        """Returns why a file is refused, if it is."""
-        value = self.says(given)
-        if value != [] and harmless(value, self.values):
-            return None
-        return f"{self.key}={given.get(self.key, value)!r} is not supported: {self.what}"
-
-    def fault_of(self, given: Mapping[str, Any], index: int) -> str | None:
-        """Returns why the attention of a layer cannot be loaded, if it cannot."""
-        word = self.says(given)[index] if self.of_layer else None
-        if not self.of_layer or word in self.values:
-            return None
-        return f"{self.key}[{index}]={word!r} is not supported: {self.what}"
-
-
-def always(key: str, default: int, what: str) -> Lack:
-    """Returns a part that all models of a family have."""
-    return Lack(key, (), what, says=lambda given: given.get(key, default))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,12 +241,10 @@ class Format:
     `fields` maps each of our fields to their key. `always` holds what the family cannot choose. `rope`, `kinds` and
     `parts` are rotary positions, kinds of layers and parts that layers have, by their place in `layers.Layer`. `sparse`
     are experts that some layers have, or all. `must_be` lists those of their keys that change the computation, with the
-    only values that these models support, and why; `lacks` lists parts that whole models may have and ours do not, so
-    that only the attention of such a file can be loaded. `layers` returns for each layer the name of its kind and what
+    only values that these models support, and why. `layers` returns for each layer the name of its kind and what
     is its own, its rotation among it; it replaces `kinds`. `said` has any other names of theirs that messages use.
     `also` lists the keys that a function reads, `aliases` other names of keys, and `without_effect` keys that change no
-    number, and why. `written` has keys that a file of ours states besides. `wrapped` is the model_type of files that
-    have one of this family as text_config, beside parts for images, which are left out. `tied` is whether the head is
+    number, and why. `written` has keys that a file of ours states besides. `tied` is whether the head is
     the embedding if the file does not say.
 
     `architectures` are the names of its classes: first those with a head, starting with the usual one, then the one
@@ -295,14 +262,12 @@ class Format:
     parts: dict[str, PartOf] = field(default_factory=dict)
     sparse: Sparse | None = None
     must_be: tuple[Rule, ...]
-    lacks: tuple[Lack, ...] = ()
     layers: Callable[[Mapping[str, Any], int], list[tuple[str, dict[str, Any]]]] | None = None
     said: Mapping[str, str] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     without_effect: Mapping[str, str] = field(default_factory=dict)
     written: Mapping[str, Any] = field(default_factory=dict)
-    wrapped: str = ""
     tied: bool = False
     read: Callable[["Format", Mapping[str, Any], Any], dict[str, Any]] | None = None
     write: Callable[[ModelConfig], dict[str, Any]] | None = None
@@ -326,10 +291,10 @@ class Format:
         parts = [key.name for key in self.part_keys.values() if not key.name.startswith("rope.")]
         return [
             *(key.name for key in self.fields.values()),
-            *(() if self.sparse is None else self.sparse.where.keys),
+            *(() if self.sparse is None else (*self.sparse.where.keys, *self.sparse.by_token.keys)),
             *(() if self.rope is None else self.rope.keys),
             *("tie_word_embeddings", *kinds, *parts, *self.also, *self.aliases),
-            *(name for name, *_ in (*self.must_be, *self.lacks)),
+            *(name for name, *_ in self.must_be),
             *self.without_effect,
         ]
 
