@@ -9,6 +9,7 @@ from glassformer import anatomy
 from glassformer.chapters.ch16.cache_calculator import CacheCalculator
 from glassformer.huggingface import config_from_hf, unknown_keys
 from glassformer.inside import cache_bytes
+from glassformer.layers import CompressedAttention
 from tests.anatomy.small import small
 
 FILES = {one["name"]: one["config"] for one in anatomy.shelf()}
@@ -71,6 +72,18 @@ def test_layers_that_reuse_a_cache_and_states_beside_attention_are_ideas_too():
     *_, before, after = anatomy.savings(anatomy.read(beside), 100)
     assert (after["what"], before["kept"][1]) == ("layers also keep a state", 0)
     assert after["kept"][1] > 0
+
+
+def room_for_unfinished_blocks(config):
+    """Returns the bytes in which our code waits for the last position of a block that becomes a compressed token."""
+    numbers = 0
+    for layer, n in config.layers(config.n_layers).values():
+        form = layer.attention.form
+        if isinstance(form, CompressedAttention) and form.compress > 1:
+            width = layer.attention.d_head + (form.indexer.d_head if form.indexer else 0)
+            times = 1 + form.overlapping
+            numbers += n * width * 2 * times * (times * form.compress - 1)
+    return 2 * numbers
 
 
 def test_the_page_counts_what_python_counts_and_the_last_row_is_what_our_code_keeps(call):
