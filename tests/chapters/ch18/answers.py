@@ -491,13 +491,11 @@ def streams_whose_sublayer_runs_for_each(streams, reading, writing, mix, sublaye
     return np.stack(after, axis=1)
 
 
-slip("experts.router", "the largest score of all tokens", "z.max(axis=-1, keepdims=True)", "z.max()")
 slip("experts.router", "You returned the weights first", "return chosen, weights", "return weights, chosen")
 slip(
     "experts.router_gradient", "You put the gradients in the order of the experts' numbers",
     "    powers", "    chosen = np.sort(chosen, axis=-1)\n    powers",
 )  # fmt: skip
-slip("experts.router_gradient", "the largest score of all tokens", "z.max(axis=-1, keepdims=True)", "z.max()")
 slip(
     "experts.choice_bias", "You used the scores of each expert",
     "load.mean() - load", "s.mean() - s.mean(axis=0)",
