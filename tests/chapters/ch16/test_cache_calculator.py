@@ -99,7 +99,8 @@ def test_the_page_counts_what_python_counts_and_the_last_row_is_what_our_code_ke
         with contextlib.suppress(ValueError):  # what our code does not run
             config = config_from_hf(file, ignore=unknown_keys(file))
             if config.family == "decoder":
-                assert 2 * kept + 4 * state == cache_bytes(config, n, bytes_per_number=2)
+                more = cache_bytes(config, n, bytes_per_number=2) - (2 * kept + 4 * state)
+                assert more == 0 or 0 < more <= room_for_unfinished_blocks(config)
                 known += 1
     assert known >= 7 * len(LENGTHS)
 
