@@ -45,8 +45,9 @@ class Router(Layer):
 
     Source: Shazeer et al. 2017, "Outrageously Large Neural Networks"; the loss:
     Fedus et al. 2021, "Switch Transformers", equations 4 to 6; bias and groups:
-    DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 2.1.2. Derived in
-    chapter 18.
+    DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 2.1.2; the table:
+    Roller et al. 2021, "Hash Layers for Large Sparse Models". Derived in chapter
+    18.
 
     Raises:
         ValueError: a size is below 1, fewer experts can be chosen from than `top_k`,
