@@ -179,9 +179,9 @@ def test_any_text_is_read_in_the_page(mount):
 def test_a_guess_is_made_tested_and_forgotten(mount):
     w = mount(RouterView(block=1))
     guess, test = w.root.get_by_role("combobox"), w.root.locator(".gf-router-test .gf-bar-number")
-    assert guess.is_hidden()
+    guess.wait_for(state="hidden")
     w.root.get_by_role("button", name="Expert 3").tap()
-    assert test.first.is_hidden()
+    test.first.wait_for(state="hidden")
     guess.select_option("right after a vowel")
     facts = stored_facts()
     own, i = facts["experts"][1][3], RULES.index("right after a vowel")
@@ -198,7 +198,7 @@ def test_a_guess_is_made_tested_and_forgotten(mount):
     w.press("3", "Space")
     assert w.saved() == {"block": 3, "expert": 4, "guess": ""}
     w.root.get_by_role("button", name="All experts").press("Enter")
-    assert guess.is_hidden()
+    guess.wait_for(state="hidden")
 
 
 @pytest.mark.parametrize(("own", "words"), [(0.5, "2.5 times"), (0.1, "takes fewer"), (0.205, "no better")])
@@ -213,7 +213,7 @@ def test_a_model_of_ones_own_has_no_counts(mount):
     model.load_state_dict({name: array[..., ::-1].copy() for name, array in model.state_dict().items()})
     w = mount(RouterView(model, tokenizer=tokenizer, block=1))
     check(w)
-    assert w.root.get_by_role("combobox").is_hidden()
+    w.root.get_by_role("combobox").wait_for(state="hidden")
     w.root.get_by_role("button", name="Expert 2").press("Enter")
     check(w)
     w.control("Your text").fill(A_LINE)
