@@ -532,7 +532,8 @@ class Experts:
     """X feed-forward networks of `d_ff` neurons, of which a router chooses A = `top_k` for each token; a shared one.
 
     `scratch.Experts`, `Router` and `Expert` say what the choices mean; Y is `d_shared`. `choice_bias` has a number for
-    each expert, and with `by_token` a table of experts for each id chooses. Derived in chapter 18.
+    each expert, and with `by_token` a table of experts for each id chooses. With `own_norms`, they have five norms in
+    place of the one before them, and a factor for each expert, as in Gemma 4. Derived in chapter 18.
     """
 
     n_experts: int
@@ -551,6 +552,7 @@ class Experts:
     weighs: str = "output"
     d_shared: int = 0
     shared_gate: bool = False
+    own_norms: bool = False
     limit: float | None = None
     offset: float = 0.0
     sharpness: float = 1.0
@@ -561,7 +563,7 @@ class Experts:
         checks.one_of("scores", self.scores, EXPERT_SCORES)
         checks.one_of("weighs", self.weighs, WEIGHS)
         checks.whole("d_shared", self.d_shared, at_least=0)
-        for name in ("renormalize", "choice_bias", "router_bias", "by_token", "shared_gate"):
+        for name in ("renormalize", "choice_bias", "router_bias", "by_token", "shared_gate", "own_norms"):
             checks.flag(name, getattr(self, name))
         for name in ("sum_eps", "balance", "bias_rate"):
             checks.not_negative(name, getattr(self, name))
@@ -571,13 +573,15 @@ class Experts:
             raise ValueError("by_token=True leaves a choice_bias or groups without work: a table chooses")
         if self.bias_rate and not self.choice_bias:
             raise ValueError(f"bias_rate={self.bias_rate} moves a choice_bias, but choice_bias=False")
-        if self.shared_gate and not self.d_shared:
-            raise ValueError("shared_gate=True needs a shared expert, but d_shared=0")
+        for name in ("shared_gate", "own_norms"):
+            if getattr(self, name) and not self.d_shared:
+                raise ValueError(f"{name}=True needs a shared expert, but d_shared=0")
 
-    def arguments(self, vocab_size: int) -> dict[str, Any]:
-        """Returns what they are built with, in a model with that vocabulary."""
+    def arguments(self, vocab_size: int, norm_eps: float) -> dict[str, Any]:
+        """Returns what they are built with, in a model with that vocabulary and that ε of norms."""
         own = dict(vars(self))
-        return own | {"vocab_size": vocab_size if own.pop("by_token") else None}
+        own |= {"vocab_size": vocab_size if own.pop("by_token") else None, "expert_scale": own["own_norms"]}
+        return own | {"norm_eps": norm_eps if own.pop("own_norms") else None}
 
     def parameters(self, network: Counter[str]) -> Counter[str]:
         """The experts, each a `network` in D and F, the shared one with Y neurons, and the router (D, X)."""
@@ -588,7 +592,8 @@ class Experts:
         return self._with(Counter({"A" + product: n for product, n in network.items()}), network)
 
     def _with(self, formula: Counter[str], network: Counter[str]) -> Counter[str]:
-        formula += Counter(XD=1, X=self.router_bias + self.choice_bias, VA=self.by_token)
+        formula += Counter(XD=1, X=self.router_bias + self.choice_bias + self.own_norms, VA=self.by_token)
+        formula += Counter(D=4 * self.own_norms)  # one of the five is counted already, as that before them
         if self.d_shared:
             formula += Counter({product.replace("F", "Y"): n for product, n in network.items()})
         return formula + Counter(D=1) if self.shared_gate else formula

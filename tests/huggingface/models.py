@@ -128,6 +128,39 @@ KIMI = {
     "linear_head_dim": 5,
     "linear_conv_kernel_dim": 3,
 }
+# Layers that choose experts by token come first, and a window is shorter than the texts, of which blocks of 4 and 6
+# positions make a token
+V4 = DEEP | {
+    "num_hidden_layers": 5,
+    "num_key_value_heads": 1,
+    "head_dim": 8,
+    "partial_rotary_factor": 0.5,
+    "q_lora_rank": 10,
+    "o_groups": 2,
+    "o_lora_rank": 3,
+    "sliding_window": 5,
+    "index_n_heads": 16,
+    "index_head_dim": 6,
+    "index_topk": 2,
+    "layer_types": [
+        *("sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"),
+        *("compressed_sparse_attention", "sliding_attention"),
+    ],
+    "mlp_layer_types": ["hash_moe"] * 2 + ["moe"] * 3,
+    "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 6},
+    "rms_norm_eps": 0.1,
+    "n_routed_experts": 7,
+    "num_experts_per_tok": 3,
+    "moe_intermediate_size": 14,
+    "swiglu_limit": 0.5,
+    "hc_mult": 3,
+    "hc_sinkhorn_iters": 4,
+    "hc_eps": 0.01,
+    "rope_theta": 50.0,
+    "compress_rope_theta": 200.0,
+    "rope_parameters": {key: value for key, value in YARN.items() if key != "rope_theta"},
+}
+del V4["intermediate_size"]  # another name of the width of an expert
 YARN_WITH_FACTORS = YARN | {"beta_fast": 3.0, "beta_slow": 0.5, "mscale": 0.7, "mscale_all_dim": 1.5}
 
 
@@ -392,6 +425,7 @@ CASES = {
     "deepseek_v32-yarn": Case(
         "DeepSeek-V3.2, YaRN", "DeepseekV32ForCausalLM", INDEXED | {"rope_parameters": YARN_WITH_FACTORS}
     ),
+    "deepseek_v4": Case("DeepSeek-V4", "DeepseekV4ForCausalLM", V4),
     "glm_moe_dsa": Case(
         "GLM-5", "GlmMoeDsaForCausalLM", INDEXED | {"indexer_types": ["full", "shared"] * 2} | rope(50.0)
     ),
@@ -568,12 +602,15 @@ MIXTURES = (
     *("mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe-mixed", "olmoe", "gpt_oss"),
     *("granitemoe", "granitemoeshared", "granite4-moe", "qwen3_5_moe", "qwen3_next-moe"),
     *("deepseek_v3-yarn", "deepseek_v2", "deepseek_v32-yarn", "glm_moe_dsa", "glm4_moe", "glm4_moe_lite"),
+    "deepseek_v4",
     *("solar_open", "minimax_m2", "dots1", "hy_v3", "ernie4_5_moe", "laguna", "kimi_linear"),
 )
 IN_MEMORY = (*(case for case in MIXTURES if case != "gpt_oss"), "olmo_hybrid", "olmo_hybrid-nope")
 """Cases of which transformers changes names, or joins weights, when it opens a file."""
 OTHER_FILES = (*IN_MEMORY, "phi3", "phi3-window", "qwen3_next-delta")
 """Cases of which our file has other names than that of transformers, or matrices one by one."""
+PADDED_AT_END = ("deepseek_v4",)
+"""Cases whose texts can be padded on the right only: at the left, transformers takes padding for tokens."""
 every_case = pytest.mark.parametrize("case", CASES)
 both_rooms = pytest.mark.parametrize("room", ["scratch", "nn"])
 
@@ -607,6 +644,9 @@ def make(case, dtype=torch.float32, attention="eager", sizes=None, **changes):
         for name, buffer in model.named_buffers():
             if "correction_bias" in name:  # learned, though by no gradient
                 buffer.normal_(0.0, size, generator=generator)
+            elif "tid2eid" in name:
+                drawn = torch.rand(len(buffer), config.n_routed_experts, generator=generator)
+                buffer.copy_(drawn.argsort(dim=-1)[:, : buffer.shape[-1]])
     return model.to(dtype).eval()
 
 
@@ -655,6 +695,9 @@ def batch(case, padded, seed=1):
         given["segments"] = (np.arange(T) >= np.array([[9], [14], [20]])).astype(np.int64)
         if padded:
             given["mask"] = np.arange(T) < T - short
+    elif padded and case in PADDED_AT_END:
+        given["mask"] = np.arange(T) < T - short
+        given["position_ids"] = np.minimum(np.arange(T), T - 1 - short)
     elif padded:  # a decoder's, on the left: the end of the text is where it goes on
         given["mask"] = np.arange(T) >= short
         given["position_ids"] = np.maximum(np.arange(T) - short, 0)

@@ -313,7 +313,7 @@ def test_what_transformers_makes_of_ours(case):
         {"final_logit_softcapping"} if case.endswith("headless") else set()
     )  # there is nothing that it would cap
     if case.endswith(("yarn", "ministral3", "olmo3")) or case.startswith(
-        ("phi3", "laguna", "hunyuan", "gpt_oss", "solar_open")
+        ("phi3", "laguna", "hunyuan", "gpt_oss", "solar_open", "deepseek_v4")
     ):  # ours states what theirs derives
         fields -= {"rope_parameters"}
     assert len(fields) > 15

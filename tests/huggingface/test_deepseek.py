@@ -15,6 +15,7 @@ from glassformer.published import published
 from .models import YARN_WITH_FACTORS, all_in_double, ask_ours, ask_theirs, batch, make, numpy, rope
 
 V3, V32, GLM5, GLM45 = "deepseek_v3-yarn", "deepseek_v32-yarn", "glm_moe_dsa", "glm4_moe"
+V4 = "deepseek_v4"
 IN_V32, IN_GLM5 = (
     import_module(f"transformers.models.{kind}.modeling_{kind}") for kind in ("deepseek_v32", "glm_moe_dsa")
 )
@@ -26,10 +27,10 @@ def without(key):
     return {"rope_parameters": {name: value for name, value in YARN_WITH_FACTORS.items() if name != key}}
 
 
-def without_choice_bias(model):
-    for name, bias in (*model.named_buffers(), *model.named_parameters()):
-        if "correction_bias" in name:
-            bias.zero_()
+def without_buffer(model, part):
+    for name, buffer in (*model.named_buffers(), *model.named_parameters()):
+        if part in name:
+            buffer.zero_()
 
 
 NEUTRAL = {
@@ -53,7 +54,15 @@ NEUTRAL = {
     "the scale of experts": (V3, {"routed_scaling_factor": 1.0}),
     "groups of a softmax": ("deepseek_v2", {"topk_method": "greedy"}),
     "windows": ("dots1", {"sliding_window": 33}),
-    **{f"the bias of {case}": (case, None) for case in (V3, GLM45, "minimax_m2", "hy_v3", "ernie4_5_moe", "laguna")},
+    "the number of Sinkhorn's iterations": (V4, {"hc_sinkhorn_iters": 1}),
+    "what is added to the weights of streams": (V4, {"hc_eps": 1e-6}),
+    "the limit of gates": (V4, {"swiglu_limit": 10.0}),
+    "the scale of V4's experts": (V4, {"routed_scaling_factor": 1.0}),
+    "a table of experts": (V4, "tid2eid"),
+    **{
+        f"the bias of {case}": (case, "correction_bias")
+        for case in (V3, V4, GLM45, "minimax_m2", "hy_v3", "ernie4_5_moe", "laguna")
+    },
 }  # fmt: skip
 """What makes each part of the library's models do nothing: other settings, or a change of each attention."""
 
@@ -68,8 +77,8 @@ def test_each_part_matters_in_the_library(part, monkeypatch):
         other.load_state_dict(whole.state_dict(), strict=False)
         for layer in other.model.layers if callable(change) else ():
             change(layer.self_attn)
-        if change is None:
-            without_choice_bias(other)
+        if isinstance(change, str):
+            without_buffer(other, change)
         given = batch(case, False)
         expected = numpy(ask_theirs(case, whole, given)[0])
         if part == "the indexer's pairs":
@@ -122,6 +131,31 @@ def test_layers_for_drafts_are_passed_over_and_no_others(tmp_path):
         load(tmp_path)
 
 
+def test_files_of_the_hub_have_other_names_and_a_table_has_whole_numbers(tmp_path):
+    make(V4).save_pretrained(tmp_path)
+    path, usual = tmp_path / "model.safetensors", load(tmp_path).state_dict()
+    weights = {name.removeprefix("model."): w for name, w in load_file(path).items()}
+    others = (("embed_tokens.", "embed."), ("hc_head.hc_", "hc_head_"))
+    for theirs, published_as in others:
+        weights = {name.replace(theirs, published_as): w for name, w in weights.items()}
+    assert {"embed.weight", "head.weight", "hc_head_fn", "layers.0.attn.attn_sink"} < weights.keys()
+    draft = {"mtp.0.e_proj.weight": weights["norm.weight"]}  # of a layer for drafts
+    save_file(weights | draft, path)
+    found = load(tmp_path).state_dict()
+    assert found.keys() == usual.keys()
+    assert all((found[name] == values).all() for name, values in usual.items())
+    table, gate = "layers.0.ffn.gate.tid2eid", "layers.0.ffn.gate.weight"
+    for name, dtype, wanted in (
+        (table, "float32", "whole numbers"),
+        (gate, "int64", "numbers with a fraction"),
+    ):
+        save_file(weights | {name: weights[name].astype(dtype)}, path)
+        with pytest.raises(ValueError, match=f"{name} has numbers of type {dtype}, but must have {wanted}"):
+            load(tmp_path)
+    save_file(weights | {table: weights[table].astype("int32")}, path)
+    assert load(tmp_path).config == config_from_hf(json.loads((tmp_path / "config.json").read_text()))
+
+
 SHELF = {one["name"]: one["config"] for one in shelf()}
 K2 = SHELF["DeepSeek-V3"] | {
     "model_type": "kimi_k2", "vocab_size": 163840, "num_attention_heads": 64, "num_key_value_heads": 64,
@@ -149,10 +183,11 @@ def test_published_files_describe_the_models_whose_sizes_are_published(name):
     assert found.parameter_count().total == wanted.parameter_count().total
 
 
-@pytest.mark.parametrize("name", ["DeepSeek-V3.2", "GLM-5.2", "Kimi Linear 48B-A3B"])
+@pytest.mark.parametrize("name", ["DeepSeek-V3.2", "DeepSeek-V4-Pro", "GLM-5.2", "Kimi Linear 48B-A3B"])
 def test_published_files_need_no_key_to_be_ignored_besides_how_numbers_are_stored(name):
     config = config_from_hf(SHELF[name], ignore=["quantization_config", "auto_map"])
-    assert config.layer(config.n_layers - 1).feedforward.experts.n_experts == 256
+    n_experts = 384 if name == "DeepSeek-V4-Pro" else 256
+    assert config.layer(config.n_layers - 1).feedforward.experts.n_experts == n_experts
     assert config_from_hf(config_to_hf(config)) == config
 
 
@@ -178,6 +213,12 @@ REFUSED = [
     ("minimax_m2", {"shared_intermediate_size": 9}, "shared_intermediate_size=9 is not supported"),
     ("ernie4_5_moe", {"use_bias": True}, "use_bias=True is not supported"),
     ("ernie4_5_moe", {"moe_norm_min": 0.1}, "moe_norm_min=0.1 is not supported"),
+    (V4, {"scoring_func": "sigmoid"}, "scoring_func='sigmoid' is not supported"),
+    (V4, {"n_shared_experts": 2}, "n_shared_experts=2 is not supported"),
+    (V4, {"hc_sinkhorn_iters": 0}, "hc_sinkhorn_iters=0 must be at least 1"),
+    (V4, {"hc_mult": None}, "hc_mult is missing"),
+    (V4, {"mlp_layer_types": ["dense"] * 5}, "mlp_layer_types=.* known are hash_moe, moe"),
+    (V4, {"mlp_layer_types": None, "num_hash_layers": -1}, "num_hash_layers=-1 must be at least 0"),
     ("laguna", {"moe_router_logit_softcapping": 2.0}, "moe_router_logit_softcapping=2.0 is not supported"),
     (V3, {"num_key_value_heads": 2}, "num_attention_heads=4 contradicts num_key_value_heads=2"),
     (V3, {"attention_bias": True}, "attention_bias=True is not supported"),

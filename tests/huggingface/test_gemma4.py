@@ -39,18 +39,27 @@ SETTINGS = {
         "num_global_key_value_heads": 1,
         "final_logit_softcapping": 2.0,
     },
+    "experts": {
+        "hidden_size_per_layer_input": 4,
+        "num_kv_shared_layers": 3,
+        "use_double_wide_mlp": True,
+        "enable_moe_block": True,
+        "num_experts": 7,
+        "top_k_experts": 3,
+        "moe_intermediate_size": 14,
+    },
 }
 
 
 def made(kind):
     """Returns a model of the library with random weights, in float64."""
     config = transformers.Gemma4TextConfig(**USUAL | SETTINGS[kind])
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     model = transformers.Gemma4ForCausalLM(config).eval()
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        for name, weight in model.named_parameters():
-            is_gain = weight.ndim == 1 and name.endswith("weight")
+        for weight in model.parameters():
+            is_gain = weight.ndim == 1  # there are no biases
             weight.normal_(1.0 if is_gain else 0.0, 0.2, generator=generator)
         for layer in model.model.layers:
             layer.layer_scalar.uniform_(0.5, 1.5, generator=generator)
@@ -68,6 +77,8 @@ def test_whole_models(kind, room, tmp_path):
         with torch.no_grad():
             expected = theirs(torch.from_numpy(ids)).logits.numpy()
     ours = load(tmp_path, room=room, dtype="float64")
+    weights = dict(ours.named_parameters()).values()
+    assert ours.config.parameter_count().total == sum(np.prod(weight.shape) for weight in weights)
     with torch.no_grad():
         logits = np.asarray(ours(torch.from_numpy(ids) if room == "nn" else ids))
         cache = ours.new_cache(2, 19)
@@ -87,8 +98,7 @@ def test_what_is_not_built_is_refused():
     given = transformers.Gemma4TextConfig(**USUAL | SETTINGS["vectors of each layer"]).to_dict()
     with pytest.raises(ValueError, match=r"vocab_size_per_layer_input=42 .*vocab_size=41"):
         config_from_hf(given | {"vocab_size_per_layer_input": 42})
-    with pytest.raises(
-        ValueError,
-        match="enable_moe_block=True is not supported: experts beside a dense network are not built",
-    ):
-        config_from_hf(given | {"enable_moe_block": True})
+    for key in ("num_experts", "top_k_experts", "moe_intermediate_size"):
+        with pytest.raises(ValueError, match=f"{key} is missing"):
+            config_from_hf(given | {"enable_moe_block": True})
+        given[key] = 3

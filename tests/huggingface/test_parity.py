@@ -24,6 +24,7 @@ from .models import (
     IN_MEMORY,
     MIXTURES,
     OTHER_FILES,
+    PADDED_AT_END,
     all_in_double,
     ask_ours,
     ask_theirs,
@@ -119,7 +120,7 @@ def test_float64_against_what_casts_to_float32(tmp_path, case, room):
     compare(case, room, ours, theirs, given, "float64", bound, CASTS_LEFT_IN)
 
 
-NO_GRADIENT = ("pooler", "indexer", "choice_bias", "correction_bias", ".experts.")
+NO_GRADIENT = ("pooler", "indexer", "choice_bias", "correction_bias", "router.table", "tid2eid", ".experts.")
 """Parts of names of weights without a gradient, such as experts that no token has chosen."""
 
 
@@ -155,10 +156,10 @@ def test_gradients(tmp_path, case, room):
         gradients = ours.gradients()
     # They have no part in this loss
     unused = [name for name in ours.state_dict() if any(part in name for part in NO_GRADIENT)]
-    gradients = {name: np.zeros(ours.state_dict()[name].shape) for name in unused} | gradients
+    gradients = {name: np.zeros_like(numpy(ours.state_dict()[name])) for name in unused} | gradients
     parameters = theirs.state_dict().items()
     expected = {
-        name: np.zeros(w.shape) for name, w in parameters if any(part in name for part in NO_GRADIENT)
+        name: np.zeros_like(numpy(w)) for name, w in parameters if any(part in name for part in NO_GRADIENT)
     } | expected
     kind = theirs.config.model_type
     actual = state_to_hf(ours.config, gradients, model_type=kind)  # a gradient lies as its weight does
@@ -211,11 +212,13 @@ DIFFER = (
 @torch.no_grad()
 def test_in_random_steps_with_a_cache(tmp_path, case, room, side):
     """Longer than every window, with padding on either side."""
+    if side == "left" and case in PADDED_AT_END:
+        pytest.skip("a text of this family is not padded on this side")
     with all_in_double():
         theirs = make(case, torch.float64)
         theirs.save_pretrained(tmp_path)
         given = batch(case, True)
-        if side == "right":
+        if side == "right" and case not in PADDED_AT_END:
             given["mask"] = given["mask"][:, ::-1].copy()
             given["position_ids"] = np.maximum(np.cumsum(given["mask"], axis=1) - 1, 0)
         expected, _ = ask_theirs(case, theirs, given)

@@ -143,6 +143,7 @@ VARIANTS = {
         "weighs": "input",
         "top_k": 1,
     },
+    "norms of their own": {"activation": "geglu", "d_shared": 5, "norm_eps": 0.1, "expert_scale": True},
     "gpt-oss": {
         "activation": "swiglu",
         "scores": "chosen",
@@ -180,6 +181,10 @@ def one_by_one(made, x, variant):
     def sigmoid(z):
         return 1 / (1 + np.exp(-z))
 
+    def norm(i, x):
+        eps = given.get("norm_eps")
+        return x if eps is None else x / np.sqrt((x**2).mean() + eps) * W[f"norms.{i}"]
+
     def network(name, x):
         up = x @ W[f"{name}.W_up"] + W.get(f"{name}.W_up.bias", 0)
         if given["activation"] == "relu":
@@ -194,7 +199,9 @@ def one_by_one(made, x, variant):
         return inner @ W[f"{name}.W_down"] + W.get(f"{name}.W_down.bias", 0)
 
     def read(x, id):
-        z = x @ W["router.W"] + W.get("router.W.bias", 0)
+        stream, x = x, norm(1, x)
+        to_router = norm(0, stream) / (np.sqrt(D) if "norm_eps" in given else 1)
+        z = to_router @ W["router.W"] + W.get("router.W.bias", 0)
         s = {
             "softmax": np.exp(z) / np.exp(z).sum(),
             "sigmoid": sigmoid(z),
@@ -214,13 +221,16 @@ def one_by_one(made, x, variant):
         total = s[chosen].sum() + given["sum_eps"] if given.get("renormalize", True) else 1.0
         y = 0
         for i in chosen:
-            weight = given["scale"] * s[i] / total
+            weight = given["scale"] * s[i] / total * W.get("router.expert_scale", np.ones(8))[i]
             if given.get("weighs") == "input":
                 y = y + network(f"experts.{i}", weight * x)
             else:
                 y = y + weight * network(f"experts.{i}", x)
+        y, x = norm(3, y), norm(2, stream)
         if "d_shared" in given:
-            y = y + network("shared", x) * (sigmoid(x @ W["shared_gate"]) if "shared_gate" in given else 1)
+            y = y + norm(4, network("shared", x)) * (
+                sigmoid(x @ W["shared_gate"]) if "shared_gate" in given else 1
+            )
         return y
 
     return np.array(

@@ -29,7 +29,7 @@ def attention_from_hf(
 ) -> Any:
     """Returns the attention of layer `index` of a decoder, by its config.json and weights under Hugging Face's names.
 
-    So the attention of a model can be loaded even if the model has other parts that ours lack, such as several streams.
+    So the attention of a model can be loaded even if the model has other parts that ours lack.
     Other weights may be missing, and of a folder's only these are read. `room`, `dtype` and `ignore` are as in `load`.
 
     Raises:

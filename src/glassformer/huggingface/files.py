@@ -33,6 +33,9 @@ READ = CONFIG, GENERATION, WEIGHTS, INDEX, TOKENIZER = (
 # The number types in a file, as NumPy reads them. NumPy has no bfloat16: see below.
 NUMBERS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
+WHOLE = {"I64": "<i8", "I32": "<i4"}
+"""The types of whole numbers, which only a router's table has."""
+
 CODES = ("F8_E4M3", "F8_E8M0", "I8", "U8")
 """Types whose bytes are numbers only together with others: see `quantized`."""
 
@@ -89,7 +92,7 @@ class Weights(Mapping):
 
     def __getitem__(self, name: str) -> np.ndarray:
         path, dtype, _ = self._places[name]
-        if dtype not in NUMBERS:
+        if dtype not in NUMBERS | WHOLE:
             raise ValueError(
                 f"{path}: {checks.shown(name)} has numbers of type {dtype}; the known types are {', '.join(NUMBERS)}"
             )
@@ -108,7 +111,7 @@ class Weights(Mapping):
         path, dtype, begins = self._places[name]
         # Maps the file as an array, so that unused parts are never read. "c": changes are never written to
         # it.
-        form = NUMBERS.get(dtype, "u1")
+        form = (NUMBERS | WHOLE).get(dtype, "u1")
         return np.asarray(np.memmap(path, form, mode="c", offset=begins, shape=self.shapes[name]))
 
 

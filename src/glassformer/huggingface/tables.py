@@ -1,7 +1,7 @@
 """Reads and writes a config.json by the tables of its family: keys, rotary positions, kinds of layers, and parts."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, fields, replace
 from itertools import groupby
 from typing import Any
 
@@ -153,15 +153,21 @@ def _with_experts(
         found |= {"n_groups": 1, "top_groups": 1, "group_best": 1}
     if not found.get("renormalize", True):
         found["sum_eps"] = 0.0
-    own = {"d_ff": width, "experts": Experts(**_floats(found, FLOATS_OF_EXPERTS))}
-    which = sparse.where.read(given, n_layers)
-    if isinstance(which, bool) or len(set(which)) == 1:
-        all_have = which if isinstance(which, bool) else which[0]
-        return ({name: kind | own for name, kind in kinds.items()} if all_have else kinds), order
+    experts = Experts(**_floats(found, FLOATS_OF_EXPERTS))
+    own: dict[str, dict[str, Any]] = {"dense": {}, "sparse": {"d_ff": width, "experts": experts}}
+    which, by_token = (where.read(given, n_layers) for where in (sparse.where, sparse.by_token))
+    if by_token is not False:
+        chosen = replace(experts, by_token=True, choice_bias=False)
+        own["by_token"] = own["sparse"] | {"experts": chosen}
+    n_words = 1 if isinstance(which, bool) and isinstance(by_token, bool) else n_layers
+    has, chooses = ([one] * n_words if isinstance(one, bool) else one for one in (which, by_token))
+    words = [("by_token" if chooses[i] else "sparse") if has[i] else "dense" for i in range(n_words)]
+    if len(set(words)) == 1:
+        return {name: kind | own[words[0]] for name, kind in kinds.items()}, order
     places = Order(order or next(iter(kinds)), kinds)
-    pairs = [(places[i], "sparse" if which[i] else "dense") for i in range(n_layers)]
+    pairs = [(places[i], words[i]) for i in range(n_layers)]
     names = {pair: pair[1] if len(kinds) == 1 else "_".join(pair) for pair in dict.fromkeys(pairs)}
-    product = {name: kinds[kind] | (own if word == "sparse" else {}) for (kind, word), name in names.items()}
+    product = {name: kinds[kind] | own[word] for (kind, word), name in names.items()}
     return product, _in_words(_runs([names[pair] for pair in pairs]))
 
 
@@ -313,7 +319,8 @@ def _written_experts(form: Format, sparse: Sparse, config: ModelConfig) -> dict[
     if sparse.n_shared is not None:
         found["d_shared"] //= width
     given |= {key.name: _written(key, found[ours]) for ours, key in sparse.keys.items()}
-    return given | where
+    by_token = [one.experts is not None and one.experts.by_token for one in each]
+    return given | where | sparse.by_token.write(by_token)
 
 
 def _written(key: Key, value: Any) -> Any:

@@ -12,6 +12,8 @@ import numpy as np
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.huggingface.families.format import Layout, Place, Shape
+from glassformer.layers import CompressedAttention
+from glassformer.protocols import is_table
 
 # Where each size shows: in which of our weights (# is the block of a stack) and along which axis
 SEEN = {
@@ -44,7 +46,8 @@ def check_sizes(config: ModelConfig, shapes: Mapping[str, Shape], layout: Layout
     known = {full_name(layout, key): shape for key, shape in shapes.items()}
     for stack, name in stacks.items():
         last = getattr(config, name) - 1
-        always = "W_q" if config.layer(last).attention.form is None else "W_o"
+        form = config.layer(last).attention.form
+        always = "W_q" if form is None else "W_kv" if isinstance(form, CompressedAttention) else "W_o"
         place = place_of(layout, f"{stack}.blocks.{last}.attention.{always}.weight")
         if place.name not in known:
             raise ValueError(f"{name}={last + 1}, but {place.name} is missing")
@@ -152,9 +155,17 @@ def translated(
     return (
         (ours, places[ours].take(values, columns[ours], wanted[ours]))
         for name, several in inside.items()
-        for values in [state[keys[name]]]
+        for values in [_of_its_type(keys[name], state[keys[name]], is_table(several[0]))]
         for ours in several
     )
+
+
+def _of_its_type(name: str, values: Any, whole: bool) -> Any:
+    """Returns values, after checking that they are whole numbers if they have to be, and no others."""
+    if ("int" in str(values.dtype)) != whole:
+        kind = "whole numbers" if whole else "numbers with a fraction"
+        raise ValueError(f"{checks.shown(name)} has numbers of type {values.dtype}, but must have {kind}")
+    return values
 
 
 def as_in_file(layout: Layout, state: Collection[str]) -> Layout:
@@ -170,9 +181,17 @@ def as_in_file(layout: Layout, state: Collection[str]) -> Layout:
 
 
 def known_name(layout: Layout, name: str, expected: Collection[str]) -> str:
-    """Returns the name that a weight has in the tables, if its own has no place there but another one has."""
-    others = (name.replace(theirs, ours) for theirs, ours in layout.others)
-    return name if name in expected else next((other for other in others if other in expected), name)
+    """Returns the name that a weight has in the tables, if its own has no place there but another one has.
+
+    Each of the other pieces is tried alone, and then all are, one after the other.
+    """
+    if name in expected:
+        return name
+    others = [name.replace(theirs, ours) for theirs, ours in layout.others]
+    at_last = name
+    for theirs, ours in layout.others:
+        at_last = at_last.replace(theirs, ours)
+    return next((other for other in (*others, at_last) if other in expected), name)
 
 
 def _in_one_piece(

@@ -1,5 +1,6 @@
 """Routed experts in PyTorch; `scratch.experts` explains them and the axes."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from glassformer.auxiliary import add_to_loss
 from glassformer.layers import EXPERT_SCORES
 from glassformer.nn.feedforward import FeedForward, sigmoid
 from glassformer.nn.linear import Linear
+from glassformer.nn.norm import RMSNorm
 from glassformer.trace import enter_sublayer, see
 
 
@@ -35,6 +37,7 @@ class Router(nn.Module):
         renormalize: bool = True,
         sum_eps: float = 0.0,
         scale: float = 1.0,
+        expert_scale: bool = False,
         bias: bool = False,
         balance: float = 0.0,
         vocab_size: int | None = None,
@@ -52,7 +55,10 @@ class Router(nn.Module):
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.W = Linear(d_model, n_experts, bias=bias, **init_kwargs)
         self.choice_bias: Any = None
+        self.expert_scale: Any = None
         self.table: Any = None
+        if expert_scale:
+            self.expert_scale = nn.Parameter(torch.ones(n_experts, dtype=dtype))
         if choice_bias:
             zeros = torch.zeros(n_experts, dtype=dtype)
             self.choice_bias = nn.Parameter(zeros, requires_grad=False)
@@ -81,6 +87,8 @@ class Router(nn.Module):
         if self.renormalize:
             total = weights.sum(dim=-1, keepdim=True) + self.sum_eps
             weights = weights / total
+        if self.expert_scale is not None:
+            weights = weights * self.expert_scale[chosen]
         if self.training:
             load = torch.bincount(chosen.flatten(), minlength=s.shape[-1])
             self._load = self._load.to(load.device) + load
@@ -192,6 +200,7 @@ class Experts(nn.Module):
         offset: float = 0.0,
         sharpness: float = 1.0,
         router_bias: bool = False,
+        norm_eps: float | None = None,
         dropout: float = 0.0,
         generator: torch.Generator | None,
         dtype: torch.dtype = torch.float32,
@@ -221,6 +230,10 @@ class Experts(nn.Module):
         self.shared_gate = None
         if shared_gate:
             self.shared_gate = Linear(d_model, 1, bias=False, **init_kwargs)
+        self.norms = nn.ModuleList(
+            RMSNorm(d_model, eps=norm_eps, dtype=dtype)
+            for _ in range(0 if norm_eps is None else 5)
+        )
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -232,21 +245,29 @@ class Experts(nn.Module):
         enter_sublayer("feed-forward")
         rows = x.reshape(-1, x.shape[-1])  # (N, D)
         ids = None if ids is None else ids.reshape(-1)
-        chosen, weights = self.router(rows, ids)
+        to_router = to_experts = to_shared = rows
+        if self.norms:
+            to_router, to_experts, to_shared = (n(rows) for n in self.norms[:3])
+            to_router = to_router / math.sqrt(x.shape[-1])
+        chosen, weights = self.router(to_router, ids)
         see(chosen=chosen.reshape(*x.shape[:-1], -1))
         see(shares=weights.reshape(*x.shape[:-1], -1))
         y = torch.zeros_like(rows)
         for expert, tokens, places in self._work(chosen):
             weight = weights[tokens, places, None]
             if self.weighs_input:
-                found = expert(weight * rows.index_select(0, tokens))
+                found = expert(weight * to_experts.index_select(0, tokens))
             else:
-                found = weight * expert(rows.index_select(0, tokens))
+                found = weight * expert(to_experts.index_select(0, tokens))
             y.index_add_(0, tokens, found.to(y.dtype))
+        if self.norms:
+            y = self.norms[3](y)
         if self.shared is not None:
-            of_shared = self.shared(rows)
+            of_shared = self.shared(to_shared)
             if self.shared_gate is not None:
-                of_shared = sigmoid(self.shared_gate(rows)) * of_shared
+                of_shared = sigmoid(self.shared_gate(to_shared)) * of_shared
+            if self.norms:
+                of_shared = self.norms[4](of_shared)
             y = y + of_shared
         y = self.dropout(y).reshape(x.shape)
         see(write=y)

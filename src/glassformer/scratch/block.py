@@ -74,11 +74,12 @@ class Block(Layer):
         self.reads_ids = False
         if network.activation == "none":
             return
-        if not self.parallel:
-            self.norm_feedforward = norm()
         kind, own = FeedForward, {}
         if network.experts is not None:
-            kind, own = Experts, network.experts.arguments(config.vocab_size)
+            given = config.vocab_size, layer.norm.eps
+            kind, own = Experts, network.experts.arguments(*given)
+        if not self.parallel and own.get("norm_eps") is None:
+            self.norm_feedforward = norm()
         self.reads_ids = own.get("vocab_size") is not None
         self.feedforward = with_output(kind, config, layer, dtype)(
             config.d_model,

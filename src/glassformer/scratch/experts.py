@@ -3,6 +3,7 @@
 The axes: N tokens of all texts, D d_model, F d_ff, X experts, A chosen ones.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from glassformer.scratch.dropout import Dropout
 from glassformer.scratch.feedforward import FeedForward, sigmoid
 from glassformer.scratch.layer import Layer, Saved, save_for_backward
 from glassformer.scratch.linear import Linear
+from glassformer.scratch.norm import RMSNorm
 from glassformer.shapes import Float, Integer
 from glassformer.trace import enter_sublayer, see
 
@@ -33,7 +35,8 @@ class Router(Layer):
     experts lie in as many groups, of which only the `top_groups` best can be
     chosen from: those whose `group_best` best scores have the largest sum.
     `renormalize` divides the weights of a token by their sum plus `sum_eps`, and
-    `scale` multiplies them. With a `vocab_size`, a table has `top_k` experts for
+    `scale` multiplies them; with `expert_scale`, so does a learned number for
+    each expert. With a `vocab_size`, a table has `top_k` experts for
     each id, and the scores only weigh.
 
     In training, `balance` · X · Σ f·P is added to the loss: f is the share of all
@@ -65,6 +68,7 @@ class Router(Layer):
         renormalize: bool = True,
         sum_eps: float = 0.0,
         scale: float = 1.0,
+        expert_scale: bool = False,
         bias: bool = False,
         balance: float = 0.0,
         vocab_size: int | None = None,
@@ -81,6 +85,7 @@ class Router(Layer):
         init_kwargs = {"generator": generator, "dtype": dtype}
         self.W = Linear(d_model, n_experts, bias=bias, **init_kwargs)
         self.choice_bias = np.zeros(n_experts, dtype) if choice_bias else None
+        self.expert_scale = np.ones(n_experts, dtype) if expert_scale else None
         self.table = None
         if vocab_size is not None:
             first = np.arange(vocab_size)[:, None] + np.arange(top_k)
@@ -116,6 +121,8 @@ class Router(Layer):
             if self.balance:
                 in_loss = add_to_loss(balance=self._balance(z, s, load))
         save_for_backward(saved, z, s, chosen, shares, total, load, in_loss)
+        if self.expert_scale is not None:
+            shares = shares * self.expert_scale[chosen]
         return chosen, shares * self.scale
 
     def backward(
@@ -124,6 +131,11 @@ class Router(Layer):
         """Maps the gradient of the weights to that of x; the choice itself has none."""
         z, s, chosen, shares, total, load, in_loss = saved.pop()
         grad = grad * self.scale
+        if self.expert_scale is not None:
+            along = np.zeros_like(self.expert_scale)
+            np.add.at(along, chosen, grad * shares)
+            self.accumulate(expert_scale=along)
+            grad = grad * self.expert_scale[chosen]
         if self.renormalize:
             grad = grad - (grad * shares).sum(axis=-1, keepdims=True)
         grad = grad / total
@@ -296,9 +308,11 @@ class Experts(Layer):
 
     Every expert is an `Expert`, with the same arguments. One with `d_shared`
     neurons works for every token, times σ(x · W) if it has a `shared_gate`. With
-    `weighs="input"`, a weight multiplies what an expert reads, as in Llama 4. All
-    other arguments are those of `Router`. An expert that no token has chosen has a
-    gradient of zeros.
+    `weighs="input"`, a weight multiplies what an expert reads, as in Llama 4. With
+    `norm_eps`, there are five norms, as in Gemma 4: before the router, whose input
+    is also divided by √D, before the experts, before the shared one, and after
+    both. All other arguments are those of `Router`. An expert that no token has
+    chosen has a gradient of zeros.
 
     Source: Shazeer et al. 2017, "Outrageously Large Neural Networks"; the shared
     expert: Dai et al. 2024, "DeepSeekMoE". Derived in chapter 18.
@@ -323,6 +337,7 @@ class Experts(Layer):
         offset: float = 0.0,
         sharpness: float = 1.0,
         router_bias: bool = False,
+        norm_eps: float | None = None,
         dropout: float = 0.0,
         generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
@@ -351,6 +366,10 @@ class Experts(Layer):
         self.shared_gate = None
         if shared_gate:
             self.shared_gate = Linear(d_model, 1, bias=False, **init_kwargs)
+        self.norms = [
+            RMSNorm(d_model, eps=norm_eps, dtype=dtype)
+            for _ in range(0 if norm_eps is None else 5)
+        ]
         self.dropout = Dropout(dropout, generator=generator)
 
     def forward(
@@ -363,23 +382,33 @@ class Experts(Layer):
         enter_sublayer("feed-forward")
         rows = x.reshape(-1, x.shape[-1])  # (N, D)
         ids = None if ids is None else ids.reshape(-1)
-        chosen, weights = self.router(rows, ids, saved)  # both (N, A)
+        to_router = to_experts = to_shared = rows
+        if self.norms:
+            normed = (norm(rows, saved) for norm in self.norms[:3])
+            to_router, to_experts, to_shared = normed
+            to_router = to_router / math.sqrt(x.shape[-1])
+        chosen, weights = self.router(to_router, ids, saved)  # both (N, A)
         see(chosen=chosen.reshape(*x.shape[:-1], -1))
         see(shares=weights.reshape(*x.shape[:-1], -1))
         y = np.zeros_like(rows)
         for expert, tokens, places in self._work(chosen):
             weight = weights[tokens, places, None]
             if self.weighs_input:
-                found = expert(weight * rows[tokens], saved)
+                found = expert(weight * to_experts[tokens], saved)
                 weighted = found
             else:
-                found = expert(rows[tokens], saved)
+                found = expert(to_experts[tokens], saved)
                 weighted = weight * found
             save_for_backward(saved, found)
             np.add.at(y, tokens, weighted)
+        if self.norms:
+            y = self.norms[3](y, saved)
         if self.shared is not None:
-            y = y + self._of_shared(rows, saved)
-        save_for_backward(saved, rows, chosen, weights)
+            of_shared = self._of_shared(to_shared, saved)
+            if self.norms:
+                of_shared = self.norms[4](of_shared, saved)
+            y = y + of_shared
+        save_for_backward(saved, to_experts, chosen, weights)
         y = self.dropout(y, saved).reshape(x.shape)
         see(write=y)
         return y
@@ -392,8 +421,14 @@ class Experts(Layer):
         grad = self.dropout.backward(grad.reshape(-1, shape[-1]), saved)
         rows, chosen, weights = saved.pop()
         grad_x, grad_weights = np.zeros_like(rows), np.zeros_like(weights)
+        from_shared = 0.0
         if self.shared is not None:
-            grad_x = grad_x + self._of_shared_backward(grad, saved)
+            of_shared = grad
+            if self.norms:
+                of_shared = self.norms[4].backward(grad, saved)
+            from_shared = self._of_shared_backward(of_shared, saved)
+        if self.norms:
+            grad = self.norms[3].backward(grad, saved)
         for expert, tokens, places in reversed([*self._work(chosen)]):
             (found,) = saved.pop()
             weight, to_found = weights[tokens, places, None], grad[tokens]
@@ -406,8 +441,13 @@ class Experts(Layer):
                 from_x = expert.backward(weight * to_found, saved)
             grad_weights[tokens, places] = along
             np.add.at(grad_x, tokens, from_x)
-        grad_x = grad_x + self.router.backward(grad_weights, saved)
-        return grad_x.reshape(shape)
+        from_router = self.router.backward(grad_weights, saved)
+        parts = [from_router, grad_x, from_shared]
+        if self.norms:
+            parts[0] = from_router / math.sqrt(shape[-1])
+            pairs = [*zip(self.norms[:3], parts, strict=True)]
+            parts = [n.backward(part, saved) for n, part in reversed(pairs)]
+        return sum(parts).reshape(shape)
 
     def _work(self, chosen: Integer[np.ndarray, "N A"]) -> Iterator[tuple]:
         """Yields each expert with the tokens that have chosen it, and at which of A places each of them has."""

@@ -209,6 +209,7 @@ class Where(NamedTuple):
 
 
 EVERYWHERE = Where((), lambda _, __: True, lambda _: {})
+NOWHERE = Where((), lambda _, __: False, lambda _: {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,13 +218,14 @@ class Sparse:
 
     `where` tells which layers have them; if a file has none (`n_experts` is 0), no layer does. `d_ff` is the width of
     an expert, if it is not that of a layer without experts, and `n_shared` counts experts as wide that every token
-    uses.
+    uses. In layers that `by_token` tells, a table chooses experts by the token's id.
     """
 
     experts: Mapping[str, Any]
     d_ff: Key | None = None
     n_shared: Key | None = None
     where: Where = EVERYWHERE
+    by_token: Where = NOWHERE
 
     @property
     def keys(self) -> dict[str, Key]:
@@ -258,11 +260,6 @@ class Lack(NamedTuple):
         if not self.of_layer or word in self.values:
             return None
         return f"{self.key}[{index}]={word!r} is not supported: {self.what}"
-
-
-def always(key: str, default: int, what: str) -> Lack:
-    """Returns a part that all models of a family have."""
-    return Lack(key, (), what, says=lambda given: given.get(key, default))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,7 +323,7 @@ class Format:
         parts = [key.name for key in self.part_keys.values() if not key.name.startswith("rope.")]
         return [
             *(key.name for key in self.fields.values()),
-            *(() if self.sparse is None else self.sparse.where.keys),
+            *(() if self.sparse is None else (*self.sparse.where.keys, *self.sparse.by_token.keys)),
             *(() if self.rope is None else self.rope.keys),
             *("tie_word_embeddings", *kinds, *parts, *self.also, *self.aliases),
             *(name for name, *_ in (*self.must_be, *self.lacks)),

@@ -1,7 +1,7 @@
 """Gemma 4: full layers with wider heads and keys that are also values; the last layers share earlier keys and values.
 
-Every layer ends with a learned factor, and may have vectors of its own for the tokens. Models with experts are not
-built, so only their attention is read.
+Every layer ends with a learned factor, and may have vectors of its own for the tokens, or experts beside its dense
+network, which is then the shared one.
 """
 
 from collections.abc import Mapping
@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer import _checks as checks
+from glassformer.huggingface.families.experts import GATED, packed
+from glassformer.huggingface.families.experts import OURS as EXPERTS
 from glassformer.huggingface.families.format import (
     ACTIVATION_WORDS,
     GATES,
     Format,
-    Lack,
     claims_none,
     flag,
     linear,
@@ -29,8 +30,8 @@ from glassformer.huggingface.families.llama import (
     llama_with,
 )
 from glassformer.huggingface.families.rope import OfKind, Rope
-from glassformer.huggingface.keys import Key, contradiction, each_of, unsupported
-from glassformer.layers import KeyValueSharing, LayerEmbeddings, Residual, StreamScale
+from glassformer.huggingface.keys import Key, contradiction, unsupported
+from glassformer.layers import Experts, KeyValueSharing, LayerEmbeddings, Residual, StreamScale
 
 WINDOWED, FULL = "sliding_attention", "full_attention"
 ROPE = Rope(
@@ -39,6 +40,9 @@ ROPE = Rope(
     default={FULL: {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25}},
     share=1.0,
 )
+
+
+OF_EXPERTS = {"n_experts": "num_experts", "top_k": "top_k_experts"}
 
 
 def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str, Any]]]:
@@ -68,6 +72,11 @@ def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str,
     width = needed({"intermediate_size": 9216, **given}, "intermediate_size")
     checks.whole("intermediate_size", width)
     last = ends | {"d_ff": 2 * width if flag(given, "use_double_wide_mlp", False) else width}
+    if flag(given, "enable_moe_block", False):
+        numbers = {ours: needed(given, theirs) for ours, theirs in OF_EXPERTS.items()}
+        experts = Experts(**numbers, d_shared=width, own_norms=True)
+        ends |= {"d_ff": needed(given, "moe_intermediate_size"), "experts": experts}
+        last = ends | {"experts": replace(experts, d_shared=last["d_ff"])}
     lenders = [(name, own[name] | lend[name] | ends) for name in names[: n_layers - n_shared]]
     return lenders + [
         (f"{name}_again", own[name] | borrow[name] | last) for name in names[n_layers - n_shared :]
@@ -109,6 +118,10 @@ def read(form: Format, given: Mapping[str, Any], names: Any) -> dict[str, Any]:
 
 
 OURS, THEIRS = "decoder.blocks.#", "model.layers.#"
+NORMS_OF_EXPERTS = (
+    *("router", "pre_feedforward_layernorm_2", "pre_feedforward_layernorm"),
+    *("post_feedforward_layernorm_2", "post_feedforward_layernorm_1"),
+)
 GEMMA4 = replace(
     LLAMA,
     model_type="gemma4_text",
@@ -136,26 +149,14 @@ GEMMA4 = replace(
         ("rope_scaling", (None,), "rope_parameters says it for each kind of layer"),
         ("rope_theta", (None,), "rope_parameters says it for each kind of layer"),
     ),
-    lacks=(
-        Lack(
-            "enable_moe_block",
-            (False,),
-            "experts beside a dense network are not built",
-            says=lambda given: given.get("enable_moe_block", False),
-        ),
-    ),
+    said={ours: theirs for ours, theirs in OF_EXPERTS.items()},
     also=(
         *("layer_types", "sliding_window", "num_kv_shared_layers", "attention_k_eq_v", "per_layer_config"),
         *("global_head_dim", "num_global_key_value_heads", "use_double_wide_mlp"),
         *("hidden_size_per_layer_input", "vocab_size_per_layer_input"),
+        *("enable_moe_block", "moe_intermediate_size", *OF_EXPERTS.values()),
     ),
-    without_effect={
-        **LLAMA.without_effect,
-        **each_of(
-            "belongs to the experts, for which a whole model is refused",
-            "num_experts top_k_experts moe_intermediate_size expert_intermediate_size",
-        ),
-    },
+    aliases={**LLAMA.aliases, "expert_intermediate_size": "moe_intermediate_size"},
     tied=True,
     claims=claims_none,
     layout=replace(
@@ -167,6 +168,12 @@ GEMMA4 = replace(
             f"{OURS}.layer_embedding.W_gate": linear(f"{THEIRS}.per_layer_input_gate"),
             f"{OURS}.layer_embedding.W_down": linear(f"{THEIRS}.per_layer_projection"),
             f"{OURS}.layer_embedding.norm_output": f"{THEIRS}.post_per_layer_input_norm",
+            **{f"{EXPERTS}.norms.{i}": f"{THEIRS}.{name}" for i, name in enumerate(NORMS_OF_EXPERTS)},
+            f"{EXPERTS}.norms.0.weight": f"{THEIRS}.router.scale",
+            f"{EXPERTS}.router.W": linear(f"{THEIRS}.router.proj"),
+            f"{EXPERTS}.router.expert_scale": f"{THEIRS}.router.per_expert_scale",
+            **{f"{EXPERTS}.shared.{ours}": linear(f"{THEIRS}.mlp.{name}") for ours, name in GATED.items()},
+            **packed(f"{THEIRS}.experts"),
             "decoder.layer_embeddings.table": "model.embed_tokens_per_layer",
             "decoder.layer_embeddings.W": linear("model.per_layer_model_projection"),
             "decoder.layer_embeddings.norm": "model.per_layer_projection_norm",
