@@ -343,6 +343,10 @@ MADE = {  # pages that are made, each of what
         "../src/glassformer/bugs/gallery.toml",
         lambda file, root: import_module("tools.book_pages.pitfalls").page(file),
     ),
+    "opening.md": (
+        "opening.toml",
+        lambda file, root: import_module("tools.book_pages.opening").page(file),
+    ),
     "again.md": ("again.json", lambda file, root: import_module("tools.again").page_of(file)),
 }
 

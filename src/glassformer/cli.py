@@ -344,6 +344,12 @@ def generate(
         bool, typer.Option(help="Continue past the model's context length, forgetting the beginning.")
     ] = False,
     room: RoomOption = Room.scratch,
+    dtype: Annotated[
+        str,
+        typer.Option(
+            help="What a model of Hugging Face is computed in; bfloat16, in PyTorch, needs half of float32's memory."
+        ),
+    ] = "float32",
     ignore: IgnoreOption = None,
 ) -> None:
     r"""Continue a text with a model and print it as it grows; an encoder–decoder reads the prompt and answers.
@@ -375,7 +381,7 @@ def generate(
                 f"--beams {beams} searches for the likeliest text without drawing: leave out {options}"
             )
 
-    opened = pretrained.load(model, room=room.value, ignore=ignore or ())
+    opened = pretrained.load(model, room=room.value, dtype=dtype, ignore=ignore or ())
     if opened.tokenizer is None:
         opened.encode("")  # raises the error that says why
     config = opened.model.config

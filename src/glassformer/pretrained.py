@@ -124,12 +124,20 @@ def _kind_of_folder(path: Path) -> str:
     )
 
 
-def load(name: Name, *, room: str = "scratch", ignore: Collection[str] = (), model: Any = None) -> Pretrained:
+def load(
+    name: Name,
+    *,
+    room: str = "scratch",
+    dtype: str = "float32",
+    ignore: Collection[str] = (),
+    model: Any = None,
+) -> Pretrained:
     """Loads the model of that name or at that place, in evaluation; it may be downloaded from the hub.
 
     Args:
         name: anything in the table above that has weights.
         room: "scratch" or "nn".
+        dtype: the type that a model of Hugging Face is computed in, as in `huggingface.load`; others have "float32".
         ignore: keys of Hugging Face's files to leave out, as in `huggingface.load`.
         model: a model that gets the weights, built by you because it has parts that a configuration cannot describe:
             see `checkpoints.model_of`. It decides the room. Files of Hugging Face are opened without it.
@@ -147,7 +155,8 @@ def load(name: Name, *, room: str = "scratch", ignore: Collection[str] = (), mod
                 f"{name}: model= is not for files of Hugging Face, whose weights have other names: open them without "
                 "it, and then change parts of the model"
             )
-        return _of_hugging_face(name, room, ignore)
+        return _of_hugging_face(name, room, dtype, ignore)
+    checks.one_of("dtype", dtype, ("float32",))
     return _ours(name, kind, room, model)
 
 
@@ -277,7 +286,7 @@ def _ours(name: Name, kind: str, room: str, model: Any) -> Pretrained:
     return Pretrained(model, tokenizer, tokenizer.encode, decode, special)
 
 
-def _of_hugging_face(name: Name, room: str, ignore: Collection[str]) -> Pretrained:
+def _of_hugging_face(name: Name, room: str, dtype: str, ignore: Collection[str]) -> Pretrained:
     from glassformer import huggingface
     from glassformer.huggingface.files import TOKENIZER
     from glassformer.huggingface.folders import folder_of
@@ -286,7 +295,7 @@ def _of_hugging_face(name: Name, room: str, ignore: Collection[str]) -> Pretrain
         folder = folder_of(name)
     except (OSError, ImportError) as error:
         raise type(error)(f"{_nowhere(name)}: {error}") from error
-    model = huggingface.load(folder, room=room, ignore=ignore)
+    model = huggingface.load(folder, room=room, dtype=dtype, ignore=ignore)
     stop_ids = huggingface.stop_ids(folder, ignore=ignore)
     special = {f"stop {i}" if i > 1 else "stop": stop_id for i, stop_id in enumerate(stop_ids, start=1)}
     if model.config.family == "encoder-decoder":

@@ -132,6 +132,15 @@ LLAMA_2_NOTE = (
 T5_NOTE = "Each stack learns one table of biases, and all of its blocks use it."
 QWEN2_5_NOTE = "The vocabulary is padded: the tokenizer uses the first 151,665 rows."
 
+GEMMA_3_LIKE = LLAMA_LIKE | {
+    "d_head": 256, "norm_eps": 1e-6, "qk_norm": True, "feedforward": "geglu_tanh", "head": "tied",
+    "kinds": {
+        "windowed": {"sliding_window": 512, "rope_base": 10_000.0, "residual": SANDWICH},
+        "full": {"rope_base": 1_000_000.0, "residual": SANDWICH},
+    },
+    "order": "windowed*5 full",
+}  # fmt: skip
+
 PUBLISHED: dict[str, Published] = {
     # GPT: decoders with learned positions
     "gpt2": _model(124_439_808, f"{GPT2}gpt2", GPT2_LIKE, 768, 12, 12, note=GPT2_NOTE.format("117M")),
@@ -217,6 +226,14 @@ PUBLISHED: dict[str, Published] = {
         596_049_920, f"{QWEN3}Qwen3-0.6B", QWEN3_LIKE, 1024, 28, 16, 3072, 151_936, 40_960, n_kv_heads=8,
         d_head=128, head="tied", note="16 heads of 128 are 2048 wide, twice d_model.",
     ),
+    "qwen3-1.7b": _model(
+        1_720_574_976, f"{QWEN3}Qwen3-1.7B", QWEN3_LIKE, 2048, 28, 16, 6144, 151_936, 40_960, n_kv_heads=8,
+        d_head=128, head="tied",
+    ),
+    "qwen3-4b": _model(
+        4_022_468_096, f"{QWEN3}Qwen3-4B", QWEN3_LIKE, 2560, 36, 32, 9728, 151_936, 40_960, n_kv_heads=8,
+        d_head=128, head="tied",
+    ),
     "qwen3-8b": _model(
         8_190_735_360, f"{QWEN3}Qwen3-8B", QWEN3_LIKE, 4096, 36, 32, 12_288, 151_936, 40_960, n_kv_heads=8
     ),
@@ -229,14 +246,13 @@ PUBLISHED: dict[str, Published] = {
         n_kv_heads=4,
     ),
     # Decoders whose layers differ
+    "gemma-3-270m": _model(
+        268_098_176, f"{GEMMA_3}gemma-3-270m", GEMMA_3_LIKE, 640, 18, 4, 2048, 262_144, 32_768, n_kv_heads=1,
+        embedding_scale=640**0.5, note="The vocabulary is 63 % of the parameters.",
+    ),
     "gemma-3-1b": _model(
-        999_885_952, f"{GEMMA_3}gemma-3-1b-pt", LLAMA_LIKE, 1152, 26, 4, 6912, 262_144, 32_768, n_kv_heads=1,
-        d_head=256, norm_eps=1e-6, qk_norm=True, feedforward="geglu_tanh", embedding_scale=1152**0.5, head="tied",
-        kinds={
-            "windowed": {"sliding_window": 512, "rope_base": 10_000.0, "residual": SANDWICH},
-            "full": {"rope_base": 1_000_000.0, "residual": SANDWICH},
-        },
-        order="windowed*5 full",
+        999_885_952, f"{GEMMA_3}gemma-3-1b-pt", GEMMA_3_LIKE, 1152, 26, 4, 6912, 262_144, 32_768, n_kv_heads=1,
+        embedding_scale=1152**0.5,
         note="Each sublayer has a norm before and one after it. The vocabulary is 30 % of the parameters.",
     ),
     "olmo-3-7b": _model(

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer, models
 from typer.testing import CliRunner
 
+from glassformer.anatomy import shelf
 from glassformer.cli import app
 from glassformer.huggingface import (
     config_from_hf,
@@ -593,3 +594,13 @@ def load_tiny():
 
     config = ModelConfig(vocab_size=9, context_length=8, d_model=8, n_layers=1, n_heads=2)
     return Transformer(config, generator=torch.Generator().manual_seed(0)).eval()
+
+
+def test_code_of_its_own_counts_only_if_it_names_other_classes():
+    """DeepSeek-V3's file names code that computes what the library's class of that name does."""
+    given = next(one["config"] for one in shelf() if one["name"] == "DeepSeek-V3")
+    assert config_from_hf(given).n_layers == 61
+    for model in ("modeling_deepseek.NewForCausalLM", "DeepseekV3ForCausalLM2", 3, None):
+        auto_map = given["auto_map"] | {"AutoModelForCausalLM": model}
+        with pytest.raises(ValueError, match="auto_map names code of the file's own, which is never run"):
+            config_from_hf(given | {"auto_map": auto_map})

@@ -15,7 +15,7 @@ from typing import Any
 
 from glassformer.anatomy.formulas import evaluate, parse
 from glassformer.anatomy.reading import WRAPPED, Anatomy, Scope, read
-from glassformer.huggingface.families import FORMATS
+from glassformer.huggingface.families import FORMATS, OF_SEVERAL_PARTS
 from glassformer.huggingface.keys import WITHOUT_EFFECT
 from glassformer.huggingface.methods import METHODS
 
@@ -54,7 +54,7 @@ def words() -> dict[str, Any]:
         "keys": {key: row for several, row in keys.items() for key in several.split()},
         "activation": activation | {"keys": activation["keys"].split()},
         "programs": [*reasons, *WITHOUT_EFFECT],
-        "wrapped": [name for name, form in FORMATS.items() if form.wrapped],
+        "wrapped": sorted({kind for kinds in OF_SEVERAL_PARTS.values() for kind in kinds}),
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from glassformer import _checks as checks
 from glassformer.config import OF_A_LAYER, ModelConfig
 from glassformer.huggingface import methods, tables
-from glassformer.huggingface.families import FORMATS
+from glassformer.huggingface.families import FORMATS, OF_SEVERAL_PARTS
 from glassformer.huggingface.families.format import Format, Layout, Place
 from glassformer.huggingface.families.rope import RAMP, SCALINGS
 from glassformer.huggingface.keys import (
@@ -71,14 +71,24 @@ def unknown_keys(given: Mapping[str, Any]) -> list[str]:
     if not isinstance(kind, str) or kind not in FORMATS:
         return []
     form = FORMATS[kind]
-    known = {*COMMON, *form.keys}
+    known = {*COMMON, *form.keys, *(("auto_map",) if _names_only(form, given) else ())}
     inside = () if form.rope is None else form.rope.unknown(given)
     return [*(key for key in given if key not in known), *inside, *methods.unknown(given)]
 
 
+def _names_only(form: Format, given: Mapping[str, Any]) -> bool:
+    """Returns whether `auto_map` gives its own code the names of this family's classes, which compute the same."""
+    code = given.get("auto_map")
+    models = [name for auto, name in code.items() if "Model" in auto] if isinstance(code, dict) else [""]
+    return all(isinstance(name, str) and name.rpartition(".")[2] in form.architectures for name in models)
+
+
 OF_A_WRAPPER = each_of(
-    "belongs to the part for images, which is left out",
-    "vision_config image_token_id video_token_id vision_start_token_id vision_end_token_id",
+    "belongs to the parts for images and sounds, which are left out",
+    "vision_config audio_config image_token_id image_token_index video_token_id audio_token_id "
+    "vision_start_token_id vision_end_token_id boi_token_id boi_token_index eoi_token_id eoi_token_index "
+    "boa_token_id eoa_token_id eoa_token_index mm_tokens_per_image vision_soft_tokens_per_image "
+    "multimodal_projector_bias projector_hidden_act spatial_merge_size vision_feature_layer",
 )
 
 
@@ -97,7 +107,7 @@ def of_text(given: Mapping[str, Any]) -> Mapping[str, Any]:
     inside = inner.get("model_type") if isinstance(inner, dict) else None
     if not isinstance(inside, str) or inside not in FORMATS:
         return given
-    if not FORMATS[inside].wrapped or FORMATS[inside].wrapped != given.get("model_type"):
+    if inside not in OF_SEVERAL_PARTS.get(str(given.get("model_type")), ()):
         return given
     left_out = ("model_type", "architectures", "text_config", *OF_A_WRAPPER)
     outer = {key: value for key, value in given.items() if key not in left_out}

@@ -129,7 +129,7 @@ def translated(
     faults, keys = [], {}
     drafts = _drafts(layout, state, expected)
     for key in state:
-        name = known_name(layout, full_name(layout, key), expected)
+        name = known_name(layout, full_name(layout, key), expected.keys() | copies.keys())
         if re.search(layout.ignored, name) or name.startswith(drafts):
             continue
         if name in keys or not (name in expected or name in copies):

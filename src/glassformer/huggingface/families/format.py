@@ -273,8 +273,7 @@ class Format:
     that only the attention of such a file can be loaded. `layers` returns for each layer the name of its kind and what
     is its own, its rotation among it; it replaces `kinds`. `said` has any other names of theirs that messages use.
     `also` lists the keys that a function reads, `aliases` other names of keys, and `without_effect` keys that change no
-    number, and why. `written` has keys that a file of ours states besides. `wrapped` is the model_type of files that
-    have one of this family as text_config, beside parts for images, which are left out. `tied` is whether the head is
+    number, and why. `written` has keys that a file of ours states besides. `tied` is whether the head is
     the embedding if the file does not say.
 
     `architectures` are the names of its classes: first those with a head, starting with the usual one, then the one
@@ -299,7 +298,6 @@ class Format:
     aliases: Mapping[str, str] = field(default_factory=dict)
     without_effect: Mapping[str, str] = field(default_factory=dict)
     written: Mapping[str, Any] = field(default_factory=dict)
-    wrapped: str = ""
     tied: bool = False
     read: Callable[["Format", Mapping[str, Any], Any], dict[str, Any]] | None = None
     write: Callable[[ModelConfig], dict[str, Any]] | None = None

@@ -88,7 +88,16 @@ GEMMA3 = replace(
     GEMMA2,
     model_type="gemma3_text",
     architectures=("Gemma3ForCausalLM", "Gemma3TextModel"),
-    fields=llama_with({"logit_cap": Key("final_logit_softcapping", None)}, GEMMA2),
+    fields=llama_with(
+        {
+            # The files of models that read images leave out what is usual
+            "vocab_size": Key("vocab_size", 262_208),
+            "context_length": Key("max_position_embeddings", 131_072),
+            "n_heads": Key("num_attention_heads", 8),
+            "logit_cap": Key("final_logit_softcapping", None),
+        },
+        GEMMA2,
+    ),
     always={**GEMMA2.always, "qk_norm": True},
     rope=Rope(
         kinds={

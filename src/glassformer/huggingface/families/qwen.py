@@ -124,7 +124,6 @@ QWEN3_5 = replace(
         ),
         "mlp_only_layers": "this family has no experts, so every layer is one of them",
     },
-    wrapped="qwen3_5",
     write=write,
     claims=is_qwen,
     layout=replace(
@@ -148,8 +147,7 @@ QWEN3_5 = replace(
             ),
             **{f"{OURS}.W_{c}": linear(f"{THEIRS}.in_proj_qkv", part) for part, c in enumerate("qkv")},
         },
-        others=(("model.language_model.", "model."),),
-        ignored=LLAMA.layout.ignored + r"|^(model\.)?(mtp|model\.visual)\.",
+        ignored=LLAMA.layout.ignored + r"|^(model\.)?mtp\.",
     ),
 )
 MLP = "model.layers.#.mlp"
@@ -172,7 +170,6 @@ QWEN3_5_MOE = replace(
             "every layer has experts, whose weights have the sum 1", "intermediate_size mlp_only_layers"
         ),
     },
-    wrapped="qwen3_5_moe",
     layout=replace(
         QWEN3_5.layout,
         names={
@@ -187,7 +184,6 @@ QWEN3_NEXT = replace(
     QWEN3_5,
     model_type="qwen3_next",
     architectures=("Qwen3NextForCausalLM", "Qwen3NextModel"),
-    wrapped="",
     fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 2)}, QWEN3_5),
     rope=Rope(share=0.25),
     sparse=Sparse(
