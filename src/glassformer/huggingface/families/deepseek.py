@@ -3,15 +3,13 @@
 GLM's families and Kimi Linear read them from here.
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from glassformer.huggingface.families.experts import TRAINING, after_first, either, listed, named, packed
-from glassformer.huggingface.families.format import Format, Layout, Sparse, Where
+from glassformer.huggingface.families.format import Sparse, Where
 from glassformer.huggingface.families.latent import (
     INDEX,
-    NOT_LATENT,
     OF_LATENT,
     ROPE,
     SIZES,
@@ -25,7 +23,6 @@ from glassformer.huggingface.families.llama import (
     NO_BIASES,
     NO_FEEDFORWARD_BIASES,
     RULES,
-    llama_with,
     wide_as_its_heads,
 )
 from glassformer.huggingface.keys import Key, Rule, each_of
@@ -68,10 +65,7 @@ def routed(
 
 MLP = "model.layers.#.mlp"
 CHOICE_BIAS = "decoder.blocks.#.feedforward.router.choice_bias"
-OF_EXPERTS = {
-    **named(MLP, shared="shared_experts"),
-    CHOICE_BIAS: f"{MLP}.gate.e_score_correction_bias",
-}
+OF_EXPERTS = {**named(MLP, shared="shared_experts"), CHOICE_BIAS: f"{MLP}.gate.e_score_correction_bias"}
 PACKED = packed(f"{MLP}.experts")
 ROUTING: tuple[Rule, ...] = (
     ("scoring_func", ("sigmoid", None), "a sigmoid makes the weights of experts in this family"),
@@ -96,19 +90,15 @@ DRAFTS = r"^model\.layers\.\d+\.(?=eh_proj\.)"
 
 # Families
 
-V3 = Format(
+V3 = LLAMA.derive(
     model_type="deepseek_v3",
     architectures=("DeepseekV3ForCausalLM", "DeepseekV3Model"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 128),
-            "d_head": None,
-            "attention_bias": None,
-            "feedforward_bias": None,
-            "rope_layout": Key("rope_interleave", True, words={True: "interleaved", False: "half"}),
-        }
-    ),
-    always={**LLAMA.always, "attention_bias": "none", "feedforward_bias": False},
+    fields={
+        "n_kv_heads": Key("num_key_value_heads", 128),
+        "d_head": None,
+        "rope_layout": Key("rope_interleave", True, words={True: "interleaved", False: "half"}),
+    },
+    always={"attention_bias": "none", "feedforward_bias": False},
     rope=ROPE,
     layers=latent_layers(128),
     sparse=routed(256, 8, 2048, after_first(FIRST, 3), scale=2.5, groups=(8, 4)),
@@ -118,24 +108,15 @@ V3 = Format(
     aliases=ALIASES | {"num_mtp_layers": "num_nextn_predict_layers"},
     without_effect={
         **WITHOUT_EFFECT,
+        "max_window_layers": None,
         "head_dim": "the rotated part of a head, as qk_rope_head_dim; transformers overwrites it",
         "qk_head_dim": "the width of a head; transformers computes it",
     },
-    written=LLAMA.written,
     write=write_latent,
     claims=is_latent,
-    layout=Layout(
-        names={
-            **{ours: name for ours, name in LLAMA.layout.names.items() if not ours.endswith(NOT_LATENT)},
-            **{f"decoder.blocks.#.attention.{ours}": OF_LATENT[ours] for ours in OF_LATENT},
-            **OF_EXPERTS,
-        },
-        packed=PACKED,
-        prefix=LLAMA.layout.prefix,
-        copies=LLAMA.layout.copies,
-        ignored=LLAMA.layout.ignored,
-        drafts=DRAFTS,
-    ),
+    names={**OF_LATENT, **OF_EXPERTS},
+    packed=PACKED,
+    drafts=DRAFTS,
 )
 INDEXED = (
     "layer_types",
@@ -143,12 +124,10 @@ INDEXED = (
     "every layer has an indexer",
 )
 INTERLEAVED = ("rope_interleave", (True, None), "the two numbers of a pair lie side by side in this family")
-V32 = replace(
-    V3,
+V32 = V3.derive(
     model_type="deepseek_v32",
     architectures=("DeepseekV32ForCausalLM", "DeepseekV32Model"),
-    fields=llama_with({"rope_layout": None}, V3),
-    always={**V3.always, "rope_layout": "interleaved"},
+    always={"rope_layout": "interleaved"},
     layers=latent_layers(128, "half"),
     sparse=routed(256, 8, 2048, listed(3, first=FIRST), scale=2.5, groups=(8, 4)),
     must_be=(
@@ -166,12 +145,11 @@ V32 = replace(
     aliases=ALIASES | {"num_experts": "n_routed_experts"},
     claims=partial(is_latent, index_layout="half"),
 )
-V2 = replace(
-    V3,
+V2 = V3.derive(
     model_type="deepseek_v2",
     architectures=("DeepseekV2ForCausalLM", "DeepseekV2Model"),
-    fields=llama_with({"n_kv_heads": Key("num_key_value_heads", None), "rope_layout": None}, V3),
-    always={**V3.always, "rope_layout": "interleaved"},
+    fields={"n_kv_heads": Key("num_key_value_heads", None)},
+    always={"rope_layout": "interleaved"},
     layers=latent_layers(None),
     sparse=Sparse(
         experts={
@@ -194,7 +172,5 @@ V2 = replace(
     ),
     aliases={"num_experts": "n_routed_experts"},
     claims=lambda config: is_latent(config) and wide_as_its_heads(config),
-    layout=replace(
-        V3.layout, names={ours: name for ours, name in V3.layout.names.items() if ours != CHOICE_BIAS}
-    ),
+    names={CHOICE_BIAS: None},
 )

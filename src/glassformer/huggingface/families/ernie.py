@@ -1,7 +1,6 @@
 """ERNIE 4.5: a LLaMA whose rotated pairs lie side by side, with or without experts."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from glassformer import _checks as checks
@@ -9,7 +8,7 @@ from glassformer.config import ModelConfig
 from glassformer.huggingface.families.deepseek import CHOICE_BIAS, MLP, PACKED, WITHOUT_EFFECT
 from glassformer.huggingface.families.experts import named
 from glassformer.huggingface.families.format import Place, Sparse, Where, few
-from glassformer.huggingface.families.llama import LLAMA, llama_with
+from glassformer.huggingface.families.llama import LLAMA
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key
 
@@ -19,20 +18,17 @@ def rotates_pairs(config: ModelConfig) -> bool:
     return config.rope_layout == "interleaved"
 
 
-ERNIE4_5 = replace(
-    LLAMA,
+ERNIE4_5 = LLAMA.derive(
     model_type="ernie4_5",
     architectures=("Ernie4_5ForCausalLM", "Ernie4_5Model"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 2),
-            "d_head": Key("head_dim", 128),
-            "norm_eps": Key("rms_norm_eps", 1e-5),
-            "attention_bias": Key("use_bias", False, words={True: "all", False: "none"}),
-            "feedforward_bias": Key("use_bias", False, words={True: True, False: False}),
-        }
-    ),
-    always={**LLAMA.always, "rope_layout": "interleaved"},
+    fields={
+        "n_kv_heads": Key("num_key_value_heads", 2),
+        "d_head": Key("head_dim", 128),
+        "norm_eps": Key("rms_norm_eps", 1e-5),
+        "attention_bias": Key("use_bias", False, words={True: "all", False: "none"}),
+        "feedforward_bias": Key("use_bias", False, words={True: True, False: False}),
+    },
+    always={"rope_layout": "interleaved"},
     rope=Rope(base=500_000.0),
     tied=True,
     claims=rotates_pairs,
@@ -52,33 +48,16 @@ def _read_interval(given: Mapping[str, Any], n_layers: int) -> list[bool] | bool
 def _write_interval(each: list[bool]) -> dict[str, Any]:
     found = [i for i, sparse in enumerate(each) if sparse] or [len(each)]
     every = found[1] - found[0] if len(found) > 1 else 1
-    return {
-        "moe_layer_start_index": found[0],
-        "moe_layer_end_index": found[-1],
-        "moe_layer_interval": every,
-    }
+    return {"moe_layer_start_index": found[0], "moe_layer_end_index": found[-1], "moe_layer_interval": every}
 
 
-ERNIE4_5_MOE = replace(
-    ERNIE4_5,
+ERNIE4_5_MOE = ERNIE4_5.derive(
     model_type="ernie4_5_moe",
     architectures=("Ernie4_5_MoeForCausalLM", "Ernie4_5_MoeModel"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 4),
-            "d_head": Key("head_dim", None),
-            "attention_bias": None,
-            "feedforward_bias": None,
-        },
-        ERNIE4_5,
-    ),
-    always={**ERNIE4_5.always, "attention_bias": "none", "feedforward_bias": False},
+    fields={"n_kv_heads": Key("num_key_value_heads", 4), "d_head": Key("head_dim", None)},
+    always={"attention_bias": "none", "feedforward_bias": False},
     sparse=Sparse(
-        experts={
-            "n_experts": Key("moe_num_experts", 64),
-            "top_k": Key("moe_k", 6),
-            "choice_bias": True,
-        },
+        experts={"n_experts": Key("moe_num_experts", 64), "top_k": Key("moe_k", 6), "choice_bias": True},
         d_ff=Key("moe_intermediate_size", 1536),
         n_shared=Key("moe_num_shared_experts", 2),
         where=Where(
@@ -97,16 +76,12 @@ ERNIE4_5_MOE = replace(
         ),
     ),
     aliases={**LLAMA.aliases, "num_experts": "moe_num_experts", "num_experts_per_tok": "moe_k"},
-    without_effect={**LLAMA.without_effect, **WITHOUT_EFFECT},
-    layout=replace(
-        LLAMA.layout,
-        names={
-            **LLAMA.layout.names,
-            **named(MLP, shared="shared_experts"),
-            CHOICE_BIAS: Place(f"{MLP}.moe_statics.e_score_correction_bias", axes=(1, -1)),
-        },
-        packed=PACKED,
-        others=((".gate.moe_statics.", ".moe_statics."),),  # in memory
-        ignored=LLAMA.layout.ignored + r"|\bmtp_",
-    ),
+    without_effect=WITHOUT_EFFECT,
+    names={
+        **named(MLP, shared="shared_experts"),
+        CHOICE_BIAS: Place(f"{MLP}.moe_statics.e_score_correction_bias", axes=(1, -1)),
+    },
+    packed=PACKED,
+    others=((".gate.moe_statics.", ".moe_statics."),),  # in memory
+    ignored=LLAMA.layout.ignored + r"|\bmtp_",
 )

@@ -23,7 +23,6 @@ from glassformer.huggingface.families.delta import (
 from glassformer.huggingface.families.experts import either, listed, named, packed
 from glassformer.huggingface.families.format import Place, needed, words_of_layers
 from glassformer.huggingface.families.latent import SIZES, latent_of
-from glassformer.huggingface.families.llama import llama_with
 from glassformer.huggingface.keys import Key, contradiction, each_of, unsupported
 from glassformer.layers import LatentAttention, LinearAttention
 
@@ -96,20 +95,16 @@ def write(config: ModelConfig) -> dict[str, Any]:
 
 A, BLOCK = "model.layers.#.self_attn", "model.layers.#.block_sparse_moe"
 OF_KIMI = routed(256, 8, 1024, listed(1, first=FIRST), scale=2.446)
-KIMI_LINEAR = replace(
-    V3,
+KIMI_LINEAR = V3.derive(
     model_type="kimi_linear",
     architectures=("KimiLinearForCausalLM", "KimiLinearModel"),
-    fields=llama_with(
-        {
-            "context_length": Key("model_max_length", 1_048_576),
-            "n_kv_heads": Key("num_key_value_heads", 32),
-            "norm_eps": Key("rms_norm_eps", 1e-5),
-            "rope_layout": None,
-        },
-        V3,
-    ),
-    always={**V3.always, "positions": "none"},
+    fields={
+        "context_length": Key("model_max_length", 1_048_576),
+        "n_kv_heads": Key("num_key_value_heads", 32),
+        "norm_eps": Key("rms_norm_eps", 1e-5),
+        "rope_layout": None,
+    },
+    always={"positions": "none"},
     rope=None,
     layers=layers,
     sparse=replace(
@@ -139,33 +134,28 @@ KIMI_LINEAR = replace(
         "n_group": "num_expert_group",
     },
     without_effect={
-        **V3.without_effect,
         "use_grouped_topk": "experts are chosen from groups if there are several",
         **each_of("nothing is rotated", "rope_parameters rope_scaling rope_theta"),
     },
     read=None,
     write=write,
     claims=lambda config: any(isinstance(form, LinearAttention) for form in forms_of(config)),
-    layout=replace(
-        V3.layout,
-        names={
-            **V3.layout.names,
-            **named(BLOCK, W_gate="w1", W_up="w3", W_down="w2", shared="shared_experts"),
-            CHOICE_BIAS: f"{BLOCK}.gate.e_score_correction_bias",
+    names={
+        **named(BLOCK, W_gate="w1", W_up="w3", W_down="w2", shared="shared_experts"),
+        CHOICE_BIAS: f"{BLOCK}.gate.e_score_correction_bias",
+    },
+    packed=packed(f"{BLOCK}.experts"),
+    states=names_of(
+        A,
+        {
+            **{f"W_{c}": f"{c}_proj" for c in "qkvo"},
+            **{"W_gate_down": "g_a_proj", "W_gate": "g_b_proj", "norm_heads": "o_norm"},
+            **{"W_decay_down": "f_a_proj", "W_decay": "f_b_proj", "decay_bias": "dt_bias"},
+            "W_write": "b_proj",
         },
-        packed=packed(f"{BLOCK}.experts"),
-        states=names_of(
-            A,
-            {
-                **{f"W_{c}": f"{c}_proj" for c in "qkvo"},
-                **{"W_gate_down": "g_a_proj", "W_gate": "g_b_proj", "norm_heads": "o_norm"},
-                **{"W_decay_down": "f_a_proj", "W_decay": "f_b_proj", "decay_bias": "dt_bias"},
-                "W_write": "b_proj",
-            },
-        )
-        | {"decoder.blocks.#.attention.log_rate": Place(f"{A}.A_log", axes=(1, 1, -1, 1))},
-        pieces=PIECES,
-        # In memory; and transformers saves all feed-forward networks under the name of experts
-        others=((".forget_gate.", "."), (".block_sparse_moe.", ".mlp."), (".mlp.", ".block_sparse_moe.")),
-    ),
+    )
+    | {"decoder.blocks.#.attention.log_rate": Place(f"{A}.A_log", axes=(1, 1, -1, 1))},
+    pieces=PIECES,
+    # In memory; and transformers saves all feed-forward networks under the name of experts
+    others=((".forget_gate.", "."), (".block_sparse_moe.", ".mlp."), (".mlp.", ".block_sparse_moe.")),
 )

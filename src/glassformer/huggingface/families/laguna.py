@@ -1,7 +1,6 @@
 """Laguna: experts, a softplus gate for each head or number, windows, and numbers of heads that differ by layer."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from glassformer import _checks as checks
@@ -9,7 +8,7 @@ from glassformer.config import ModelConfig
 from glassformer.huggingface.families.deepseek import CHOICE_BIAS, MLP, PACKED
 from glassformer.huggingface.families.experts import TRAINING, listed, named
 from glassformer.huggingface.families.format import Sparse, flat_kinds, linear, needed, words_of_layers
-from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, llama_with
+from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES
 from glassformer.huggingface.families.rope import OfKind, Rope
 from glassformer.huggingface.keys import Key, contradiction, unsupported
 from glassformer.layers import OutputGate
@@ -67,19 +66,11 @@ def write(config: ModelConfig) -> dict[str, Any]:
     }
 
 
-LAGUNA = replace(
-    LLAMA,
+LAGUNA = LLAMA.derive(
     model_type="laguna",
     architectures=("LagunaForCausalLM", "LagunaModel"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 8),
-            "d_head": Key("head_dim", 128),
-            "attention_bias": None,
-            "feedforward_bias": None,
-        }
-    ),
-    always={**LLAMA.always, "qk_norm": True, "attention_bias": "none", "feedforward_bias": False},
+    fields={"n_kv_heads": Key("num_key_value_heads", 8), "d_head": Key("head_dim", 128)},
+    always={"qk_norm": True, "attention_bias": "none", "feedforward_bias": False},
     rope=ROPE,
     layers=layers,
     sparse=Sparse(
@@ -105,19 +96,15 @@ LAGUNA = replace(
         ("moe_router_logit_softcapping", (0, None), "the router's scores have no cap here"),
     ),
     also=("layer_types", "sliding_window", "num_attention_heads_per_layer", "gating"),
-    without_effect={**LLAMA.without_effect, **TRAINING},
+    without_effect=TRAINING,
     write=write,
     claims=has_softplus,
-    layout=replace(
-        LLAMA.layout,
-        names={
-            **LLAMA.layout.names,
-            "decoder.blocks.#.attention.gate.W": linear("model.layers.#.self_attn.g_proj"),
-            **named(MLP, shared="shared_expert"),
-            CHOICE_BIAS: f"{MLP}.experts.e_score_correction_bias",
-        },
-        packed=PACKED,
-        # In memory
-        others=((".shared_experts.", ".shared_expert."), (".gate.e_score", ".experts.e_score")),
-    ),
+    names={
+        "decoder.blocks.#.attention.gate.W": linear("model.layers.#.self_attn.g_proj"),
+        **named(MLP, shared="shared_expert"),
+        CHOICE_BIAS: f"{MLP}.experts.e_score_correction_bias",
+    },
+    packed=PACKED,
+    # In memory
+    others=((".shared_experts.", ".shared_expert."), (".gate.e_score", ".experts.e_score")),
 )

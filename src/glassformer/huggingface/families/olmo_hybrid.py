@@ -4,7 +4,6 @@ A state may be written with up to twice the strength. Published models have no p
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from glassformer import _checks as checks
@@ -23,7 +22,7 @@ from glassformer.huggingface.families.delta import (
     sizes_of,
 )
 from glassformer.huggingface.families.format import NO_WINDOW, flag, needed, words_of_layers
-from glassformer.huggingface.families.llama import NO_FEEDFORWARD_BIASES, RULES, llama_with
+from glassformer.huggingface.families.llama import NO_FEEDFORWARD_BIASES, RULES
 from glassformer.huggingface.families.olmo import OLMO2
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key, each_of
@@ -82,45 +81,39 @@ def write(config: ModelConfig) -> dict[str, Any]:
     return given | USUAL.write({"": full})
 
 
-OLMO_HYBRID = replace(
-    OLMO2,
+OLMO_HYBRID = OLMO2.derive(
     model_type="olmo_hybrid",
     architectures=("OlmoHybridForCausalLM", "OlmoHybridModel"),
-    fields=llama_with({"norm_eps": Key("rms_norm_eps", 1e-6)}, OLMO2),
+    fields={"norm_eps": Key("rms_norm_eps", 1e-6)},
     parts={},
     layers=layers,
     must_be=(*RULES, *NO_WINDOW[:2], NO_FEEDFORWARD_BIASES),
     also=(*OLMO2.also, "layer_types", "linear_allow_neg_eigval", *SIZES.values()),
     without_effect={
-        **OLMO2.without_effect,
         **each_of(
             "says how the decays are first set in training",
             "linear_a_log_min linear_a_log_max linear_dt_min linear_dt_max linear_dt_init_floor",
-        ),
+        )
     },
     write=write,
     claims=lambda config: any(isinstance(form, LinearAttention) for form in forms_of(config)),
-    layout=replace(
-        OLMO2.layout,
-        names={
-            **OLMO2.layout.names,
-            "decoder.blocks.#.norm_attention": "model.layers.#.attention_layer_norm",
-            "decoder.blocks.#.norm_feedforward": "model.layers.#.feedforward_layer_norm",
+    names={
+        "decoder.blocks.#.norm_attention": "model.layers.#.attention_layer_norm",
+        "decoder.blocks.#.norm_feedforward": "model.layers.#.feedforward_layer_norm",
+    },
+    states=names_of(
+        "model.layers.#.linear_attn",
+        {
+            **{f"W_{c}": f"{c}_proj" for c in "qkvo"},
+            **{"W_gate": "g_proj", "W_write": "b_proj", "W_decay": "a_proj"},
+            **{"log_rate": "A_log", "decay_bias": "dt_bias", "norm_heads": "o_norm"},
         },
-        states=names_of(
-            "model.layers.#.linear_attn",
-            {
-                **{f"W_{c}": f"{c}_proj" for c in "qkvo"},
-                **{"W_gate": "g_proj", "W_write": "b_proj", "W_decay": "a_proj"},
-                **{"log_rate": "A_log", "decay_bias": "dt_bias", "norm_heads": "o_norm"},
-            },
-        ),
-        pieces=PIECES,
-        # In memory, and as transformers saves them, norms have the names of another kind of layer
-        others=(
-            (".input_layernorm.", ".attention_layer_norm."),
-            (".post_attention_layernorm.", ".feedforward_layer_norm."),
-            (".feedforward_layer_norm.", ".post_attention_layernorm."),
-        ),
+    ),
+    pieces=PIECES,
+    # In memory, and as transformers saves them, norms have the names of another kind of layer
+    others=(
+        (".input_layernorm.", ".attention_layer_norm."),
+        (".post_attention_layernorm.", ".feedforward_layer_norm."),
+        (".feedforward_layer_norm.", ".post_attention_layernorm."),
     ),
 )

@@ -24,14 +24,13 @@ from glassformer.huggingface.families.delta import (
 )
 from glassformer.huggingface.families.experts import OURS as FEEDFORWARD
 from glassformer.huggingface.families.experts import STEPS, TRAINING, either, named, packed
-from glassformer.huggingface.families.format import NO_WINDOW, Place, Sparse, linear, needed, words_of_layers
+from glassformer.huggingface.families.format import NO_WINDOW, Sparse, linear, needed, words_of_layers
 from glassformer.huggingface.families.llama import (
-    ALWAYS_DECODERS,
+    GAINS_WITHOUT_ONE,
     LLAMA,
     NO_FEEDFORWARD_BIASES,
     QWEN3,
     RULES,
-    llama_with,
 )
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key, each_of
@@ -99,11 +98,10 @@ def _heads_of_key_head(config: ModelConfig) -> tuple[int, ...]:
 
 OURS, THEIRS = "decoder.blocks.#.attention", "model.layers.#.linear_attn"
 IN_BOTH = {"log_rate": "A_log", "decay_bias": "dt_bias", "norm_heads": "norm", "W_o": "out_proj"}
-QWEN3_5 = replace(
-    QWEN3,
+QWEN3_5 = QWEN3.derive(
     model_type="qwen3_5_text",
     architectures=("Qwen3_5ForCausalLM", "Qwen3_5TextModel"),
-    fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 4), "d_head": Key("head_dim", 256)}, QWEN3),
+    fields={"n_kv_heads": Key("num_key_value_heads", 4), "d_head": Key("head_dim", 256)},
     # The three positions of a token that mrope has are equal in a text
     rope=Rope(share=0.25, more=("mrope_section", "mrope_interleaved")),
     kinds=None,
@@ -116,7 +114,6 @@ QWEN3_5 = replace(
     ),
     also=(*QWEN3.also, "layer_types", "full_attention_interval", *SIZES.values()),
     without_effect={
-        **ALWAYS_DECODERS,
         "mamba_ssm_dtype": "says in what type a state is kept: here, in float32 at least",
         **each_of(
             "belongs to layers that predict several tokens, which are left out",
@@ -126,29 +123,20 @@ QWEN3_5 = replace(
     },
     write=write,
     claims=is_qwen,
-    layout=replace(
-        LLAMA.layout,
-        names={
-            ours: Place(str(theirs), added=1.0) if "norm" in ours else theirs
-            for ours, theirs in LLAMA.layout.names.items()
-        }
-        | {
-            f"{OURS}.{ours}": Place(
-                "model.layers.#.self_attn.q_proj",
-                transposed=True,
-                part=part,
-                turns=lambda config: (config.d_head,) * 2,
+    names={
+        **GAINS_WITHOUT_ONE,
+        **{
+            f"{OURS}.{ours}": replace(
+                linear("model.layers.#.self_attn.q_proj", part), turns=lambda config: (config.d_head,) * 2
             )
             for part, ours in enumerate(("W_q", "gate.W"))
         },
-        states={
-            **names_of(
-                THEIRS, IN_BOTH | {"W_gate": "in_proj_z", "W_write": "in_proj_b", "W_decay": "in_proj_a"}
-            ),
-            **{f"{OURS}.W_{c}": linear(f"{THEIRS}.in_proj_qkv", part) for part, c in enumerate("qkv")},
-        },
-        ignored=LLAMA.layout.ignored + r"|^(model\.)?mtp\.",
-    ),
+    },
+    states={
+        **names_of(THEIRS, IN_BOTH | {"W_gate": "in_proj_z", "W_write": "in_proj_b", "W_decay": "in_proj_a"}),
+        **{f"{OURS}.W_{c}": linear(f"{THEIRS}.in_proj_qkv", part) for part, c in enumerate("qkv")},
+    },
+    ignored=LLAMA.layout.ignored + r"|^(model\.)?mtp\.",
 )
 MLP = "model.layers.#.mlp"
 EXPERTS = {
@@ -157,35 +145,28 @@ EXPERTS = {
     "d_shared": Key("shared_expert_intermediate_size", 512),
     "shared_gate": True,
 }
-QWEN3_5_MOE = replace(
-    QWEN3_5,
+QWEN3_5_MOE = QWEN3_5.derive(
     model_type="qwen3_5_moe_text",
     architectures=("Qwen3_5MoeForCausalLM", "Qwen3_5MoeTextModel"),
-    fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 2), "d_ff": None}, QWEN3_5),
+    fields={"n_kv_heads": Key("num_key_value_heads", 2), "d_ff": None},
     sparse=Sparse(experts=EXPERTS, d_ff=Key("moe_intermediate_size", 512)),
     without_effect={
-        **QWEN3_5.without_effect,
         **TRAINING,
         **each_of(
             "every layer has experts, whose weights have the sum 1", "intermediate_size mlp_only_layers"
         ),
     },
-    layout=replace(
-        QWEN3_5.layout,
-        names={
-            **QWEN3_5.layout.names,
-            **named(MLP, shared="shared_expert"),
-            f"{FEEDFORWARD}.shared_gate": linear(f"{MLP}.shared_expert_gate"),
-        },
-        packed=packed(f"{MLP}.experts"),
-    ),
+    names={
+        **named(MLP, shared="shared_expert"),
+        f"{FEEDFORWARD}.shared_gate": linear(f"{MLP}.shared_expert_gate"),
+    },
+    packed=packed(f"{MLP}.experts"),
 )
-QWEN3_NEXT = replace(
-    QWEN3_5,
+QWEN3_NEXT = QWEN3_5_MOE.derive(
     model_type="qwen3_next",
     architectures=("Qwen3NextForCausalLM", "Qwen3NextModel"),
-    fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 2)}, QWEN3_5),
-    rope=Rope(share=0.25),
+    fields={"d_ff": QWEN3_5.fields["d_ff"]},
+    rope=ROPE,
     sparse=Sparse(
         experts={
             **EXPERTS,
@@ -196,22 +177,16 @@ QWEN3_NEXT = replace(
         d_ff=Key("moe_intermediate_size", 512),
         where=STEPS,
     ),
-    without_effect={
-        **{key: why for key, why in QWEN3_5.without_effect.items() if key != "mlp_only_layers"},
-        **TRAINING,
-    },
-    layout=replace(
-        QWEN3_5_MOE.layout,
-        states={
-            **names_of(THEIRS, IN_BOTH),
-            **{
-                f"{OURS}.{ours}": Place(f"{THEIRS}.{name}", transposed=True, part=part, turns=turns)
-                for name, turns, several in (
-                    ("in_proj_qkvz", _of_key_head, ("W_q", "W_k", "W_v", "W_gate")),
-                    ("in_proj_ba", _heads_of_key_head, ("W_write", "W_decay")),
-                )
-                for part, ours in enumerate(several)
-            },
+    without_effect={"intermediate_size": None, "mlp_only_layers": None},
+    states={
+        **names_of(THEIRS, IN_BOTH),
+        **{
+            f"{OURS}.{ours}": replace(linear(f"{THEIRS}.{name}", part), turns=turns)
+            for name, turns, several in (
+                ("in_proj_qkvz", _of_key_head, ("W_q", "W_k", "W_v", "W_gate")),
+                ("in_proj_ba", _heads_of_key_head, ("W_write", "W_decay")),
+            )
+            for part, ours in enumerate(several)
         },
-    ),
+    },
 )
