@@ -33,7 +33,8 @@ import torch
 import transformers
 from learning import BEGIN, BOOK, STEP, STEPS, milliseconds_in_pytorch, settings_of
 from playwright.sync_api import Page, sync_playwright
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel, Qwen3MoeConfig
+from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeSparseMoeBlock
 
 from glassformer import huggingface, nn, scratch
 from glassformer.chapters.ch11 import character_times
@@ -405,6 +406,94 @@ def in_pieces(rounds: int) -> list[Row]:
         rows.append(
             Row(f"memory, {title}", "pieces, PyTorch", "torch's kernel", measured, "≤ 30 MB more", met)
         )
+    return rows
+
+
+def routed(n_experts: int, top_k: int, backward: bool) -> Works:
+    """A layer of experts for 512 tokens, 256 wide, and its gradients if wanted; and a dense one with as much work."""
+    D, F, N = 256, 128, 512
+    sizes = {"n_experts": n_experts, "top_k": top_k, "activation": "swiglu", "bias": False}
+    by_hand = scratch.Experts(D, F, **sizes, generator=np.random.default_rng(0))
+    in_torch = nn.Experts(D, F, **sizes, generator=None)
+    plain = {"activation": "swiglu", "bias": False}
+    dense_by_hand = scratch.FeedForward(D, top_k * F, **plain, generator=np.random.default_rng(0))
+    dense = nn.FeedForward(D, top_k * F, **plain, generator=torch.Generator().manual_seed(0))
+    config = Qwen3MoeConfig(
+        hidden_size=D,
+        moe_intermediate_size=F,
+        num_experts=n_experts,
+        num_experts_per_tok=top_k,
+        norm_topk_prob=True,
+    )
+    config._experts_implementation = "eager"
+    theirs = Qwen3MoeSparseMoeBlock(config)
+    weights = {name: torch.from_numpy(value) for name, value in by_hand.named_parameters().items()}
+    in_torch.load_state_dict(weights)
+    experts = [
+        [weights[f"experts.{i}.W_{n}.weight"].T for n in ("gate", "up", "down")] for i in range(n_experts)
+    ]
+    with torch.no_grad():
+        theirs.gate.weight.copy_(weights["router.W.weight"].T)
+        theirs.experts.gate_up_proj.copy_(torch.stack([torch.cat(one[:2]) for one in experts]))
+        theirs.experts.down_proj.copy_(torch.stack([one[2] for one in experts]))
+    x, grad = np.random.default_rng(1).normal(size=(2, 1, N, D)).astype(np.float32)
+
+    def numpy_of(layer: Any) -> Callable[[], np.ndarray]:
+        def work() -> np.ndarray:
+            if not backward:
+                return layer(x)
+            saved: list[tuple] = []
+            layer(x, saved)
+            return layer.backward(grad, saved)
+
+        return work
+
+    def torch_of(layer: Any) -> Callable[[], np.ndarray]:
+        def work() -> np.ndarray:
+            given = torch.from_numpy(x).requires_grad_(backward)
+            with torch.set_grad_enabled(backward):
+                y = layer(given)
+            if not backward:
+                return y.numpy()
+            layer.zero_grad()
+            y.backward(torch.from_numpy(grad))
+            assert given.grad is not None
+            return given.grad.numpy()
+
+        return work
+
+    return {
+        "experts, NumPy": numpy_of(by_hand),
+        "experts, PyTorch": torch_of(in_torch),
+        "transformers' experts": torch_of(theirs),
+        "one network, NumPy": numpy_of(dense_by_hand),
+        "one network, PyTorch": torch_of(dense),
+    }
+
+
+ROUTED = {"8 experts": (8, 2), "64 experts": (64, 8)}
+
+
+def routing(rounds: int) -> list[Row]:
+    """Measures what routing costs, compared with transformers' experts and with one network that computes as much."""
+    rows = []
+    for name in ROUTED:
+        for backward in ("", ", forward + backward"):
+            part = f"{name}{backward}"
+            works = WORKS[part]()
+            expected = works["transformers' experts"]()
+            for ours in ("experts, NumPy", "experts, PyTorch"):
+                np.testing.assert_allclose(
+                    works[ours](), expected, rtol=0, atol=1e-5 * np.abs(expected).max()
+                )
+            times = take_turns(part, rounds, works)
+            for ours, rival, goal in (
+                ("experts, PyTorch", "transformers' experts", 1.2),
+                ("experts, NumPy", "transformers' experts", 2.0),
+                ("experts, PyTorch", "one network, PyTorch", 4.0),
+                ("experts, NumPy", "one network, NumPy", 6.0),
+            ):
+                rows.append(slower(part, ours, rival, compared(times, ours, rival), goal))
     return rows
 
 
@@ -794,6 +883,11 @@ WORKS: dict[str, Callable[[], Works]] = {
     "pieces": lambda: attending(backward=False),
     "pieces-backward": lambda: attending(backward=True),
     "page": beside_the_page,
+    **{name: lambda sizes=sizes: routed(*sizes, backward=False) for name, sizes in ROUTED.items()},
+    **{
+        f"{name}, forward + backward": lambda sizes=sizes: routed(*sizes, backward=True)
+        for name, sizes in ROUTED.items()
+    },
 }
 PARTS = {
     "gpt2": lambda rounds: generation("gpt2", "GPT-2 small", rounds, (2.2, 1.6)),
@@ -803,6 +897,7 @@ PARTS = {
     "backward": forward_and_backward,
     "training": training,
     "pieces": in_pieces,
+    "routing": routing,
     "loading": loading,
     "engine": engine,
     "memory": lambda rounds: memory(),

@@ -14,8 +14,11 @@ import pytest
 import test_text as text
 import torch
 from close import DOUBLE, assert_close
+from huggingface import models as published
+from huggingface import test_experts as files
 from layers import test_by_hand as by_hand
 from layers import test_cache
+from layers import test_experts as experts
 from layers import test_model_properties as properties
 from layers import test_parity as parity
 from layers import test_recurrence as recurrence
@@ -28,7 +31,8 @@ from glassformer import nn, scratch
 from glassformer.bugs import BUGS, ROOMS, Bug, Edit, bug, lines, put_in
 from glassformer.config import ModelConfig
 from glassformer.generate import generate
-from glassformer.layers import KeyValueSharing, LatentAttention, LinearAttention
+from glassformer.huggingface import config_from_hf, state_from_hf
+from glassformer.layers import Experts, KeyValueSharing, LatentAttention, LinearAttention
 from glassformer.text import inputs_and_targets
 from glassformer.trace import trace
 
@@ -109,6 +113,15 @@ CAUGHT_BY = {
         )
         for name in recurrence.FUNCTIONS
     ],
+    "weights-not-renormalized": [
+        partial(experts.test_two_tokens_and_three_experts_by_hand, name="renormalized")
+    ],
+    "bias-in-the-weights": [experts.test_a_choice_bias_chooses_and_does_not_weigh_and_a_table_chooses_by_ids],
+    "router-in-bfloat16": [
+        experts.test_half_precision_routes_as_float32_does,
+        partial(experts.test_two_tokens_and_three_experts_by_hand, name="softmax"),
+    ],
+    "gate-and-up-halved": [files.test_gate_and_up_alternate_in_a_file_of_gpt_oss],
 }
 
 
@@ -131,6 +144,8 @@ def test_every_bug_has_a_test():
 
 ROUNDING = 1e-12  # float64, numbers of size 1
 SHOWS = 1e-6  # ε outside the root changes logits by about that much
+
+A_SHARED_ONE = "experts with groups and a shared one"
 
 # Where a mistake shows in the logits: a model of the grid and its texts
 SEEN_IN = {
@@ -158,6 +173,9 @@ SEEN_IN = {
     "latent-rotated": ("latents and a borrowed choice", "plain"),
     "keys-without-norm": ("states and attention", "plain"),
     "decay-after-write": ("states and attention", "plain"),
+    "weights-not-renormalized": ("experts", "plain"),
+    "bias-in-the-weights": (A_SHARED_ONE, "plain"),
+    "router-in-bfloat16": (A_SHARED_ONE, "plain"),
 }
 # Those that do not, each with a test of its own below
 ELSEWHERE = {
@@ -176,6 +194,7 @@ ELSEWHERE = {
     "stretched-for-short-texts",
     "values-after-rotation",
     "state-not-reset",
+    "gate-and-up-halved",
 }
 
 
@@ -400,7 +419,7 @@ def test_a_model_can_be_trained_with_it(name):
 @every_bug
 def test_in_numpy_the_way_back_is_open_too(name):
     """Whatever each layer saves is used again, and every weight that had a gradient still gets one."""
-    for system in ("GPT-2", "the modern one", "2017", "T5", "states and attention"):
+    for system in ("GPT-2", "the modern one", "2017", "T5", "states and attention", "experts", A_SHARED_ONE):
         with put_in(name):
             wrong = way_back(system)
         assert {n: g.shape for n, g in wrong.items()} == {
@@ -947,3 +966,97 @@ def test_decay_after_write_is_the_same_mistake_in_steps_and_in_chunks(room, delt
             chunks = recurrence.apply(room, "recurrent_chunks", given, delta=delta, chunk=chunk)
             for ours, theirs in zip(chunks, steps, strict=True):
                 assert_close(ours, theirs, DOUBLE)
+
+
+# Those of chapter 18
+
+
+def with_experts(**choices):
+    own = {"d_ff": 6, "experts": Experts(n_experts=8, top_k=2, **choices)}
+    return TINY.replace(feedforward="swiglu", feedforward_bias=False, kinds={"sparse": own})
+
+
+def routed(room, it, ids):
+    """Returns which experts each layer has chosen for each token, and their weights."""
+    with trace() as seen:
+        logits(room, it, ids)
+    return [[room.numpy(one) for one in seen.arrays(name)] for name in ("chosen", "shares")]
+
+
+@both_rooms
+def test_weights_that_are_not_renormalized_are_shares_of_all_experts(room):
+    it = model(room, with_experts())
+    for router in (block.feedforward.router for block in it.decoder.blocks):
+        room.load(router, W=np.zeros((8, 8)))  # all experts are alike
+    for shares in routed(room, it, IDS)[1]:
+        np.testing.assert_allclose(shares, 1 / 2, rtol=1e-14)
+    with put_in("weights-not-renormalized"):
+        for shares in routed(room, it, IDS)[1]:
+            np.testing.assert_allclose(shares, 1 / 8, rtol=1e-14)
+        it = model(room, with_experts(scores="chosen"))
+        for shares in routed(room, it, IDS)[1]:  # a softmax over the chosen ones needs no division
+            np.testing.assert_allclose(shares.sum(axis=-1), 1, rtol=1e-14)
+
+
+@both_rooms
+def test_a_bias_in_the_weights_changes_nothing_before_it_has_moved(room):
+    it = model(room, with_experts(scores="sigmoid", choice_bias=True))
+    routers = [block.feedforward.router for block in it.decoder.blocks]
+    for bias in (np.zeros(8), np.linspace(-0.1, 0.1, 8)):
+        for router in routers:
+            room.load(router, choice_bias=bias)
+        (chosen, *_), (right, *_) = routed(room, it, IDS)
+        with put_in("bias-in-the-weights"):
+            (same, *_), (wrong, *_) = routed(room, it, IDS)
+        np.testing.assert_array_equal(same, chosen)
+        assert (difference(right, wrong) > SHOWS) == bias.any()
+        np.testing.assert_allclose(wrong.sum(axis=-1), 1, rtol=1e-14)
+    further = bias[chosen] - bias[chosen].mean(axis=-1, keepdims=True)
+    apart = np.abs(further[..., 0]) > 0.01  # the one with the larger bias gains where scores are alike
+    alike = np.abs(right[..., 0] - 1 / 2) < 0.02
+    assert (np.sign((wrong - right)[..., 0]) == np.sign(further[..., 0]))[apart & alike].all()
+
+
+@both_rooms
+def test_a_router_in_bfloat16_gives_the_first_of_two_experts_that_are_nearly_alike(room):
+    made = experts.router(room, 3, 1, renormalize=False)
+    x = np.array([[1, 1 + 2**-9, 0], [1, 1 + 2**-7, 0]])
+    assert experts.route(room, made, x)[0].tolist() == [[1], [1]]
+    with put_in("router-in-bfloat16"):
+        assert experts.route(room, made, x)[0].tolist() == [[0], [1]]
+        between = 1 + np.arange(2**9) / 2**9
+        rounded = {float(room.numpy(made.W(room.array(np.eye(3) * z)))[0, 0]) for z in between}
+        assert len(rounded) == 2**9  # the matrix is right, and only what the router makes of it is rounded
+
+
+@both_rooms
+def test_a_router_in_bfloat16_changes_few_choices(room):
+    it = model(room, with_experts())
+    ids = np.random.default_rng(0).integers(0, 11, (200, 8))
+    right, _ = routed(room, it, ids)
+    with put_in("router-in-bfloat16"):
+        wrong, _ = routed(room, it, ids)
+    other = np.mean([np.sort(a) != np.sort(b) for a, b in zip(right, wrong, strict=True)])
+    assert 0 < other < 0.03
+
+
+@torch.no_grad()
+def test_halves_of_gate_and_up_fit_and_are_wrong_where_columns_alternate():
+    for case in ("gpt_oss", "qwen3_moe", "qwen3_next-moe"):
+        theirs = published.make(case)
+        given = theirs.config.to_dict() | {"architectures": [published.CASES[case].architecture]}
+        config, kind = config_from_hf(given), theirs.config.model_type
+        right = state_from_hf(config, theirs.state_dict(), model_type=kind)
+        with put_in("gate-and-up-halved"):
+            wrong = state_from_hf(config, theirs.state_dict(), model_type=kind)
+        assert {name: w.shape for name, w in wrong.items()} == {name: w.shape for name, w in right.items()}
+        changed = {name for name, w in right.items() if not torch.equal(w, wrong[name])}
+        gates = {name for name in right if ".experts." in name and ("W_gate" in name or "W_up" in name)}
+        assert changed & gates == (gates if case == "gpt_oss" else set())
+        assert bool(changed - gates) == (case == "qwen3_next-moe")
+        if case == "gpt_oss":
+            F = config.layer(0).feedforward.d_ff
+            for name in (name for name in gates if "W_gate" in name):
+                up = right[name.replace("W_gate", "W_up")]
+                turns = torch.stack([right[name], up], dim=-1).flatten(-2)
+                assert torch.equal(wrong[name], turns[..., :F])

@@ -228,7 +228,7 @@ def test_one_set_of_messages(tmp_path, monkeypatch):
     Path("by-hand", "recipe.toml").unlink()  # of a `Trainer` without the command
     Path("begun", "log.jsonl").unlink()  # interrupted before the first step
     neither = "has neither a run's checkpoint (step-…/training.json) nor Hugging Face's config.json"
-    no_model = "is neither a file or folder here nor one of shakespeare, words, masked, dates"
+    no_model = "is neither a file or folder here nor one of shakespeare, words, experts, masked, dates"
     for name, said in {
         "Shakespear": f"Shakespear {no_model}; did you mean 'shakespeare'?",
         "nothing": f"nothing {neither}",
@@ -282,7 +282,7 @@ def test_a_name_on_the_hub_is_asked_for_once_and_one_that_is_not_there_is_told_w
     assert pretrained.load("openai-community/gpt2").config == pretrained.configuration(places["hub"])
     assert asked == ["openai-community/gpt2"]
     output, status = run("generate", "nobody")
-    assert (status, "nor one of shakespeare, words, masked, dates: " in output, "404: nobody" in output) == (
+    assert (status, "nor one of shakespeare, words, experts, masked, dates: " in output, "404: nobody" in output) == (
         2, True, True,
     ), output  # fmt: skip
 

@@ -82,6 +82,25 @@ def test_a_token_uses_as_many_as_the_note_says(name):
     assert f"a token uses {total - unused:,} of the parameters" in PUBLISHED[name].note
 
 
+@pytest.mark.parametrize("name", [name for name in PUBLISHED if PUBLISHED[name].n_drafts])
+def test_a_layer_for_drafts_is_counted_apart(name):
+    """DeepSeek-V3's report, section 2.2: a block, three norms, a matrix that joins two vectors, and a vocabulary twice.
+
+    The files on the hub have 684,489,845,504 and 358,337,791,296 numbers that are learned.
+    """
+    config = PUBLISHED[name].config
+    D, layer = config.d_model, config.layer(config.n_layers - 1)
+    sizes = (
+        layer.attention.sizes
+        | layer.feedforward.sizes
+        | {"D": D, "V": config.vocab_size, "H": config.n_heads}
+    )
+    parts = layer.attention.parameters(D) + layer.feedforward.parameters(D)
+    assert PUBLISHED[name].n_drafts == evaluate(parts, sizes) + 5 * D + 2 * D * D + 2 * config.vocab_size * D
+    in_files = {"deepseek-v3": 684_489_845_504, "glm-4.5": 358_337_791_296}
+    assert PUBLISHED[name].n_parameters + PUBLISHED[name].n_drafts == in_files[name]
+
+
 OWN_DEFAULTS = {
     "gpt2": (hf.GPT2Config(), "vocab_size n_positions n_embd n_layer n_head layer_norm_epsilon"),
     "bert-base": (

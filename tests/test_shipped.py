@@ -156,6 +156,19 @@ def test_the_decoder_of_words_is_as_good_as_its_card_says(part):
 
 
 @pytest.mark.parametrize("part", PARTS)
+def test_the_mixture_of_experts_is_as_good_as_its_card_says(part):
+    _, task, config = made("experts")
+    found = card("experts")
+    nats = mean_loss_of("experts", batches_of(task, part))
+    assert_close(nats, found["losses"]["128 characters"][part], SINGLE, beside=DECIMALS)
+    # Two of eight experts work for a character; all else does for every character.
+    weights = load("experts")[0].named_parameters()
+    experts = sum(weight.size for name, weight in weights.items() if ".experts." in name)
+    assert found["active"] == found["parameters"] - experts * 6 // 8 == config.parameter_count().active
+    assert f"of which each token uses {found['active']:,}" in section(found)
+
+
+@pytest.mark.parametrize("part", PARTS)
 def test_the_landmarks_are_entropies_of_their_part(part):
     n = len(text.corpus())
     begins = {"validation": n * 9 // 10, "test": n - 55_770}
@@ -323,7 +336,8 @@ def test_damaged_files_are_refused_by_name(damaged, file):
 def test_bad_input():
     for call in (load, card):
         with pytest.raises(
-            ValueError, match="name='hamlet' is not one of 'shakespeare', 'words', 'masked', 'dates'"
+            ValueError,
+            match="name='hamlet' is not one of 'shakespeare', 'words', 'experts', 'masked', 'dates'",
         ):
             call("hamlet")
     with pytest.raises(ValueError, match="room='jax' is not one of 'scratch', 'nn'"):
@@ -374,6 +388,7 @@ def test_a_twin_in_numpy_has_a_copy_of_the_weights():
 SMALL = {
     "shakespeare": ["data.length=16", "data.validation=0.05", "data.test=0.05"],
     "words": ["data.vocab_size=300", "data.length=16", "data.validation=0.05", "data.test=0.05"],
+    "experts": ["data.length=16", "data.validation=0.05", "data.test=0.05"],
     "masked": ["data.length=16", "data.validation=0.05", "data.test=0.05"],
     "dates": ["data.validation=0.001", "data.test=0.001"],
 }
@@ -438,7 +453,7 @@ def test_where_an_average_is_kept_it_is_what_comes_with_the_book():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["hamlet"], "'hamlet' is not one of shakespeare, words, masked, dates"),
+        (["hamlet"], "'hamlet' is not one of shakespeare, words, experts, masked, dates"),
         (["dates", "--set", "training.steps=3"], "choose a folder for it with --to"),
     ],
 )

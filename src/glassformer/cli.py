@@ -223,6 +223,10 @@ def params(
         _show(_config(model, ignore or ()).parameter_count())
         if pretrained.find(model) == "name":
             entry = published(model)
+            if entry.n_drafts:
+                _show(
+                    f"in the files, too: {entry.n_drafts:,} of a layer for drafts, which our code leaves out"
+                )
             _show(f"\nsource: {entry.source}")
             if entry.note:
                 _show(f"note: {entry.note}")

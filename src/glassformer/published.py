@@ -18,12 +18,16 @@ __dir__ = __all__.copy
 
 @dataclass(frozen=True)
 class Published:
-    """A config with its source, the model's number of parameters, and remarks."""
+    """A config with its source, the model's number of parameters, and remarks.
+
+    `n_drafts` counts what files have besides, and is left out here: a layer that predicts the token after the next one.
+    """
 
     config: ModelConfig
     source: str
     n_parameters: int
     note: str = ""
+    n_drafts: int = 0
 
 
 def published(name: str) -> Published:
@@ -70,11 +74,17 @@ QWEN3_LIKE = LLAMA_LIKE | {"rope_base": 1_000_000.0, "norm_eps": 1e-6, "qk_norm"
 
 
 def _model(
-    n_parameters: int, source: str, family: dict[str, Any], *sizes: int, note: str = "", **others: Any
+    n_parameters: int,
+    source: str,
+    family: dict[str, Any],
+    *sizes: int,
+    note: str = "",
+    n_drafts: int = 0,
+    **others: Any,
 ) -> Published:
     """Returns the entry of a member of a family, with its sizes in the order of `SIZES`, as far as they are its own."""
     named: dict[str, Any] = dict(zip(SIZES, sizes, strict=False))
-    return Published(ModelConfig(**family | named | others), source, n_parameters, note)
+    return Published(ModelConfig(**family | named | others), source, n_parameters, note, n_drafts)
 
 
 HUB = "https://huggingface.co/"
@@ -308,7 +318,7 @@ PUBLISHED: dict[str, Published] = {
             40.0, 3, Experts(n_experts=256, n_groups=8, top_groups=4, group_best=2, scale=2.5, **SHARED)
         ),
         7168, 61, 128, 18_432, 129_280, 163_840,
-        note="8 of 256 experts: a token uses 37,552,297,472 of the parameters. Files have a layer for drafts, too.",
+        note="8 of 256 experts: a token uses 37,552,297,472 of the parameters.", n_drafts=13_463_426_304,
     ),
     "kimi-k2": _model(
         1_026_408_232_448, KIMI_K2, _latent_mixture(32.0, 1, Experts(n_experts=384, scale=2.827, **SHARED)),
@@ -325,8 +335,9 @@ PUBLISHED: dict[str, Published] = {
             },
         },
         order="dense*3 sparse*89",
-        note="8 of 160 experts: a token uses 33,632,266,144 of the parameters. The report's 355B include a layer for "
-        "drafts, which the files have, too, but not the two matrices of the vocabulary.",
+        note="8 of 160 experts: a token uses 33,632,266,144 of the parameters. The report's 355B include the layer for "
+        "drafts, but not its two matrices of the vocabulary.",
+        n_drafts=5_539_962_272,
     ),
     "minimax-m2": _model(
         228_689_764_864, MINIMAX_M2, LLAMA_LIKE, 3072, 62, 48, 1536, 200_064, 196_608, n_kv_heads=8, d_head=128,

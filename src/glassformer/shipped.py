@@ -37,8 +37,8 @@ from glassformer.untrusted_files import read_json
 __all__ = ["NAMES", "as_typed", "card", "configuration", "load", "stored"]
 __dir__ = __all__.copy
 
-NAMES = ("shakespeare", "words", "masked", "dates")
-"""A decoder over characters, another over byte pairs, an encoder and an encoder–decoder."""
+NAMES = ("shakespeare", "words", "experts", "masked", "dates")
+"""Three decoders, over characters, over byte pairs and with experts; an encoder and an encoder–decoder."""
 
 CONFIG, CARD = "config.json", "card.json"
 PLACE = resources.files("glassformer") / "assets" / "models"

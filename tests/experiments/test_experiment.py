@@ -48,7 +48,11 @@ NOT_MEASURED = [
     ),
     ("long_texts", {"part": "contestants", "contestant": "full", "more_steps": 1}, "contestant='full'"),
     ("mixtures", {"part": "experts"}, "part='experts' is not one of 'contestants', 'seconds'"),
-    ("mixtures", {"part": "contestants", "contestant": "sparse"}, "contestant='sparse' is not one of 'dense'"),
+    (
+        "mixtures",
+        {"part": "contestants", "contestant": "sparse"},
+        "contestant='sparse' is not one of 'dense'",
+    ),
     ("norm_gradients", {"placement": "pre", "init": "glorot"}, "init='glorot' is not one of 'ours', 'gpt2'"),
     ("own_text", {"characters": 0}, "characters=0"),
     ("own_text", {"characters": 10**7}, r"characters=10000000, but the corpus has \d+ to learn from"),

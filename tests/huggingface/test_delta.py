@@ -134,7 +134,7 @@ PUBLISHED = [one for one in shelf() if one["name"].startswith(("Qwen3.5 27B", "Q
 @pytest.mark.parametrize("one", PUBLISHED, ids=[one["name"] for one in PUBLISHED])
 def test_published_files_have_the_sizes_that_anatomy_and_transformers_count(one):
     """The whole model, if it runs; otherwise attention and the states, which are read from it all the same."""
-    config = described(one["config"], ignore=["auto_map"], whole=False)
+    config = described(one["config"], ignore=["auto_map"])
     anatomy = read(one["config"])
     ours = {part.name: part.count for part in config.parameter_count().parts}
     if "27B" in one["name"]:

@@ -9,7 +9,7 @@ import torch
 import transformers
 from safetensors.numpy import load_file, save_file
 
-from glassformer.huggingface import config_from_hf, config_to_hf, load, save, unknown_keys
+from glassformer.huggingface import config_from_hf, config_to_hf, load, save, state_from_hf, unknown_keys
 from glassformer.huggingface.files import Weights
 from glassformer.layers import Experts
 
@@ -66,6 +66,17 @@ def test_a_packed_weight_of_another_shape_is_named(tmp_path, case):
     save_file(state, tmp_path / "model.safetensors")
     with pytest.raises(ValueError, match=rf"{name} has shape \(6, .*, but must have \(7, "):
         load(tmp_path)
+
+
+def test_gate_and_up_alternate_in_a_file_of_gpt_oss():
+    theirs = make("gpt_oss")
+    config = config_from_hf(theirs.config.to_dict() | {"architectures": ["GptOssForCausalLM"]})
+    ours = state_from_hf(config, theirs.state_dict(), model_type="gpt_oss")
+    both = theirs.model.layers[2].mlp.experts
+    for name, first in (("W_gate", 0), ("W_up", 1)):
+        expert = f"decoder.blocks.2.feedforward.experts.3.{name}"
+        np.testing.assert_array_equal(ours[f"{expert}.weight"], numpy(both.gate_up_proj)[3, :, first::2])
+        np.testing.assert_array_equal(ours[f"{expert}.bias"], numpy(both.gate_up_proj_bias)[3, first::2])
 
 
 # Settings

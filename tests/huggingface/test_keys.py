@@ -69,7 +69,7 @@ def put(tmp_path):
 def test_every_key_that_transformers_writes_is_accounted_for(kind):
     given = json.loads(CLASSES[kind].to_json_string(use_diff=False))
     assert unknown_keys(given) == []
-    described(given, whole=not FORMATS[kind].lacks)
+    described(given)
     assert set(CLASSES[kind].attribute_map) <= set(FORMATS[kind].aliases)
 
 
@@ -218,7 +218,7 @@ def decoded(given):
 def outcome(given):
     """Returns what is made of a file: a configuration, or "refused"; whether models lack its parts does not matter."""
     try:
-        return described(given, whole=False)
+        return described(given)
     except (TypeError, ValueError) as error:
         return "missing" if str(error).endswith(" is missing") else "refused"
 

@@ -357,6 +357,7 @@ SYSTEMS = {
                     scale=1.5,
                     d_shared=5,
                     shared_gate=True,
+                    own_norms=True,
                 ),
                 "residual": Residual(placement="sandwich", scale=0.5),
             }

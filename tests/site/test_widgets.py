@@ -195,6 +195,7 @@ KEYS = {
     "PositionHeatmap": ("Row", "ArrowRight"),
     "RealTokens": ("Your text", None),
     "RotationPlane": ("Query’s position m", "ArrowRight"),
+    "RouterView": ("Your text", None),
     "SamplingLab": ("What is written; arrow keys choose a character", "Home"),
     "ScheduleDesigner": ("Warm-up", "ArrowRight"),
     "ShapeTracer": ("Heads H", "ArrowLeft"),

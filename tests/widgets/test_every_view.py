@@ -82,6 +82,7 @@ BOUNDS = {
     },
     "DiagnoseIt": {"patients": [["no-scale"], []]},
     "LayerCaches": {"position": [-1, 60], "window": [1, 17], "compress": [1, 9], "top_k": [0, 17]},
+    "RouterView": {"position": [-1], "guess": ["letters"]},
     "StateWatch": {"position": [0, 25], "decay": [0.4, math.nan], "d_key": [3]},
     "GlassMachine": {
         "position": [-1],
@@ -201,6 +202,11 @@ SENTENCES = [
     ("DiagnoseIt", {"patients": TWO, "answers": [[5], []]}, "answers has an option"),
     ("LayerCaches", {"text": ""}, "text has 0 characters, but must have 1 to 60"),
     ("LayerCaches", {"text": "a" * 61}, "text has 61 characters"),
+    ("RouterView", {"block": 4}, "block=4 is not one of 0 … 3"),
+    ("RouterView", {"expert": 8}, "expert=8 is not one of -1 … 7"),
+    ("RouterView", {"text": "é"}, "é"),
+    ("RouterView", {"model": "shakespeare"}, "has no experts. RouterView shows a model with experts"),
+    ("LogitLens", {"model": "experts"}, "has experts. RouterView shows a model with experts"),
     ("StateWatch", {"pairs": "x" * 601}, "pairs has 601 characters, but must have at most 600"),
     ("GlassMachine", {"part": "guess 5"}, "part='guess 5' is not text, stream or guess 0 to 4"),
     ("GlassMachine", {"part": "head 0 4"}, "for a head which of 4"),
@@ -220,7 +226,7 @@ SENTENCES = [
 
 DECODERS = {
     *("AblationBoard", "AttentionExplorer", "BeamTree", "GlassMachine"),
-    *("LiveWriter", "LogitLens", "NeuronExplorer", "SamplingLab"),
+    *("LiveWriter", "LogitLens", "NeuronExplorer", "RouterView", "SamplingLab"),
 }
 REFUSED = [
     *(
@@ -302,6 +308,8 @@ FULL = [
     ("ParameterBars", {"other": "bert-base"}),
     ("ParameterBars", {"view": "size", "scale": "gpt3"}),
     ("LayerCaches", {"text": "M" * 60, "position": 58, "top_k": 16}),
+    ("RouterView", {}),
+    ("RouterView", {"text": SCENE[:128], "block": 2, "expert": 4, "guess": "right after a punctuation mark"}),
     ("StateWatch", {}),
     ("StateWatch", {"pairs": PAIRS, "d_key": 16, "delta": True, "orthogonal": False}),
 ]

@@ -19,6 +19,7 @@ from glassformer.config import CHOICES, ModelConfig
 from glassformer.layers import QK_NORMS
 from glassformer.train.recipe import special_ids
 from glassformer.widgets.engine.model import (
+    EXPERTS,
     LINE,
     MOST_WEIGHTS,
     MUST_BE,
@@ -59,6 +60,23 @@ FREE = {
 NO_PART = {"t5_n_buckets": 16, "t5_max_distance": 64, "dropout": 0.5}
 # How pairs are stretched, if they are: with a factor of 1 they are not
 NO_PART |= {"rope_scaling": "yarn", "rope_original_context": 16, "rope_slow": 2.0, "rope_fast": 9.0}
+# One kind with the book's experts runs in a page, but no other, and no second kind.
+[SPARSE] = SHIPPED["experts"]["kinds"].values()
+OWN = SPARSE["experts"]["Experts"]
+OTHER_EXPERTS = {
+    **{"scores": "sigmoid", "sum_eps": 1e-20, "choice_bias": True, "n_groups": 2, "router_bias": True},
+    **{"by_token": True, "weighs": "input", "d_shared": 8, "limit": 7.0, "offset": 1.0, "sharpness": 1.702},
+}
+REFUSED_KINDS = [
+    *({"sparse": {"experts": {"Experts": OWN | {name: value}}}} for name, value in OTHER_EXPERTS.items()),
+    {"sparse": SPARSE | {"sliding_window": 3}},
+    {"sparse": SPARSE, "dense": {}},
+    {"sparse": {"d_ff": 8}},
+]
+TAKEN_KINDS = [
+    {"sparse": SPARSE | {"d_ff": 8}},
+    {"a": {"experts": {"Experts": OWN | {"n_experts": 3, "top_k": 1, "renormalize": False, "scale": 2.5}}}},
+]
 OTHERS = {
     **{
         name: [value for value in CHOICES[name] if value != MUST_BE[name]]
@@ -78,7 +96,7 @@ OTHERS = {
     "rope_share": [0.5],
     "rope_proportional": [True],
     "rope_truncate": [False],
-    "kinds": [{"near": {"sliding_window": 3}}],
+    "kinds": [{"near": {"sliding_window": 3}}, *REFUSED_KINDS],
     "order": ["near*5 far"],
     "streams": [{"Streams": {"n_streams": 4}}],
     "layer_embeddings": [{"LayerEmbeddings": {"d_layer": 4}}],
@@ -88,11 +106,13 @@ OTHERS = {
 def test_every_field_of_a_configuration_is_judged():
     assert {field.name for field in fields(ModelConfig)} == {*MUST_BE, *FREE, *NO_PART}
     assert {*OTHERS} == {*MUST_BE, "n_kv_heads", "qk_norm"}
+    assert OTHER_EXPERTS.keys() == EXPERTS.keys()
 
 
 def test_python_and_javascript_refuse_the_same_in_the_same_words(call):
     base = SHIPPED["shakespeare"]
     taken = [*SHIPPED.values(), *(base | {name: value} for name, value in (FREE | NO_PART).items())]
+    taken += [base | {"kinds": kinds} for kinds in TAKEN_KINDS]
     others = [(name, base | {name: value}) for name in OTHERS for value in OTHERS[name]]
     refused = [config for _, config in others]
     found = call.each("transformer", "refusal", [[config] for config in (*taken, *refused)])
@@ -139,7 +159,7 @@ REFUSED = {
     "no such model": (
         {},
         "nowhere",
-        "nowhere is neither a file or folder here nor one of shakespeare, words, masked, dates",
+        "nowhere is neither a file or folder here nor one of shakespeare, words, experts, masked, dates",
     ),
     "no tokenizer": (
         {"tokenizer": None},

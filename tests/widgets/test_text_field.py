@@ -14,6 +14,7 @@ from glassformer.chapters.ch11.beam_tree import BeamTree
 from glassformer.chapters.ch11.sampling_lab import SamplingLab
 from glassformer.chapters.ch12.date_translator import DateTranslator
 from glassformer.chapters.ch12.fill_in import FillIn
+from glassformer.chapters.ch18.router_view import RouterView
 from glassformer.widgets import GlassMachine, LiveWriter
 
 _, TOKENIZER = shipped.load()
@@ -111,6 +112,7 @@ VIEWS = {
     "sampling": SamplingLab,
     "dates": DateTranslator,
     "masked": FillIn,
+    "router": RouterView,
 }
 
 

@@ -16,6 +16,7 @@ from glassformer.chapters.ch11.sampling_lab import STRATEGY
 from glassformer.checkpoints import Checkpoint
 from glassformer.config import ModelConfig
 from glassformer.generate import distribution, draw, generate
+from glassformer.layers import Experts
 from glassformer.scratch import Transformer
 from glassformer.trace import trace
 from glassformer.widgets.engine.model import LINE, source_of
@@ -125,10 +126,12 @@ ODD = {
     "feedforward_bias": False,
     "head": "untied",
 }
+MIXTURE = Experts(n_experts=5, top_k=3, renormalize=False, scale=1.5)
 DRAWN = {
     "an odd decoder": {"qk_norm": True, "embedding_norm": True, "attention_scale": 0.2},
     "an odd encoder": {"family": "encoder", "embedding_norm": True},
     "an odd encoder–decoder": {"family": "encoder-decoder", "n_decoder_layers": 1, "qk_norm": True},
+    "an odd mixture": {"kinds": {"sparse": {"d_ff": 21, "experts": MIXTURE}}},
 }
 
 
@@ -144,7 +147,7 @@ def in_double(source):
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
     """Returns name -> Source: a model of the book, or one of DRAWN, whose random weights are saved like a run's."""
-    found = {name: source_of(name) for name in ("shakespeare", "masked", "dates")}
+    found = {name: source_of(name) for name in ("shakespeare", "experts", "masked", "dates")}
     generator = np.random.default_rng(1)
     for name, more in DRAWN.items():
         config = ModelConfig(**ODD | more)
@@ -204,6 +207,10 @@ READINGS = {
     "one character": ("shakespeare", ["A"], None),
     "the line": ("shakespeare", [LINE], None),
     "the whole context": ("shakespeare", [PLAY[:128]], None),
+    "experts": ("experts", [PLAY[:128]], None),
+    "experts, a cache, chunks": ("experts", [LINE[:20], LINE[20], LINE[21:]], None),
+    "odd sizes, experts": ("an odd mixture", ["abcdefgab"], None),
+    "odd sizes, experts, a cache": ("an odd mixture", ["ab", "c", "defgab"], None),
     "an encoder": ("masked", ["To be, or not to be"], None),
     "an encoder, one character": ("masked", ["T"], None),
     "an encoder, the whole context": ("masked", [PLAY[:64]], None),
@@ -234,6 +241,15 @@ def in_numpy(model, pieces, source=None, cached=False):
 
 
 def assert_same(found, expected):
+    """Asserts that all arrays of a trace are there. Only the page shows the probabilities of all experts."""
+    shares = [array for *_, name, array in found if name == "shares"]
+    router = [array for *_, name, array in found if name == "probabilities"]
+    for p, weights in zip(router, shares, strict=True):
+        best = -np.sort(-p, axis=-1)[:, : weights.shape[-1]]
+        ratio = weights / best
+        assert_close(p.sum(axis=-1), np.ones(len(p)), SINGLE)
+        assert_close(ratio, np.broadcast_to(ratio[:, :1], ratio.shape), SINGLE)
+    found = [one for one in found if one[2] != "probabilities"]
     assert [one[:3] for one in found] == [one[:3] for one in expected]
     for (*place, here), there in zip(found, expected, strict=True):
         array = there.array[0]
@@ -278,7 +294,12 @@ def test_the_lens_reads_a_stream_as_the_last_one_is_read(engine, name):
 
 @pytest.mark.parametrize(
     ("name", "source", "sublayers"),
-    [("an odd decoder", None, 4), ("an odd encoder", None, 4), ("an odd encoder–decoder", [1, 2], 3)],
+    [
+        ("an odd decoder", None, 4),
+        ("an odd mixture", None, 4),
+        ("an odd encoder", None, 4),
+        ("an odd encoder–decoder", [1, 2], 3),
+    ],
 )
 def test_in_steps_it_pauses_after_every_sublayer(engine, name, source, sublayers):
     model = engine.load(name)

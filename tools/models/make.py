@@ -72,13 +72,14 @@ def keep(one: Made, changes: list[str], place: Path) -> dict[str, Any]:
     unit = "characters" if one.recipe.data.tokenizer == "characters" else "tokens"
     sizes = {unit: one.tokenizer.vocab_size, "context_length": config.context_length}
     ids = special_ids(config.family, one.tokenizer.vocab_size)
-    model = model_of(config, one.weights, room="nn")
+    model, count = model_of(config, one.weights, room="nn"), config.parameter_count()
     card = {
         "name": one.name,
         "title": said["title"],
         "what": said["what"],
         "family": config.family,
-        "parameters": config.parameter_count().total,
+        "parameters": count.total,
+        **({"active": count.active} if count.active < count.total else {}),
         **sizes,
         "ids": ids,
         "bytes": sum(map(len, files.values())),

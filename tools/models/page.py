@@ -27,7 +27,8 @@ def section(card: dict[str, Any]) -> str:
     model, training = card["recipe"]["model"], card["recipe"]["training"]
     facts = {
         "family": FAMILY[card["family"]],
-        "parameters": f"{card['parameters']:,}",
+        "parameters": f"{card['parameters']:,}"
+        + (f", of which each token uses {card['active']:,}" if "active" in card else ""),
         "on disk": f"{card['bytes'] / 1e6:.2f} MB",
         "recipe": f"`{card['name']}.toml`: {shape(model)}; {training['steps']:,} steps of "
         f"{training['batch_size']} texts, up to {card['context_length']} "

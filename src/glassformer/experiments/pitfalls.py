@@ -16,7 +16,7 @@ from glassformer.config import ModelConfig
 from glassformer.experiments import training
 from glassformer.experiments.experiment import Experiment, Found, thinned
 from glassformer.generate import generate
-from glassformer.layers import KeyValueSharing, LatentAttention, LinearAttention
+from glassformer.layers import Experts, KeyValueSharing, LatentAttention, LinearAttention
 from glassformer.scratch import in_numpy
 from glassformer.tasks import NextToken
 from glassformer.text import CharTokenizer, corpus
@@ -45,6 +45,10 @@ ADAMW: dict[str, Any] = {"learning_rate": 5e-3}
 LATENT = {"d_head": 16, "form": LatentAttention(d_latent=24, d_rotated=8, d_value=16)}
 SHARED = {"sharing": KeyValueSharing(values="keys")}
 STATE = {"form": LinearAttention(n_heads=4, n_key_heads=4, d_key=16, d_value=16)}
+EIGHT: dict[str, Any] = {"n_experts": 8, "top_k": 2}
+BALANCED = {"d_ff": 56, "experts": Experts(**EIGHT, balance=0.01)}
+BIASED = {"d_ff": 56, "experts": Experts(**EIGHT, scores="sigmoid", choice_bias=True, bias_rate=0.003)}
+GATED: dict[str, Any] = ROPE | {"feedforward": "swiglu"}
 
 MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rope": (ROPE, MUON),
@@ -58,6 +62,8 @@ MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "latents": ({"positions": "rope", "attention_bias": "none", "kinds": {"latent": LATENT}}, MUON),
     "keys as values": (ROPE | {"kinds": {"shared": SHARED}}, MUON),
     "states": ({"positions": "none", "attention_bias": "none", "kinds": {"state": STATE}}, MUON),
+    "experts": (GATED | {"kinds": {"balanced": BALANCED}}, MUON),
+    "experts with a bias": (GATED | {"kinds": {"biased": BIASED}}, MUON),
 }
 """The models, each with its changes to `ModelConfig` and `TrainingConfig`."""
 
@@ -76,6 +82,9 @@ NEEDS = dict.fromkeys(IN_NUMPY_ALONE, "in NumPy") | {
     "values-after-rotation": "keys as values",
     "keys-without-norm": "states",
     "decay-after-write": "states",
+    "weights-not-renormalized": "experts",
+    "bias-in-the-weights": "experts with a bias",
+    "router-in-bfloat16": "experts",
 }
 """The model that a mistake needs; all others use the first model."""
 
@@ -85,6 +94,7 @@ NOT_APPLICABLE = {
     "loss-over-padding": "windows of one text are all equally long: every target counts",
     "cache-not-reset": "all texts are written side by side, with a new cache: none is reset",
     "state-not-reset": "all texts are written side by side, with a new cache: none is reset",
+    "gate-and-up-halved": "the models begin with drawn weights: no file is read",
 }
 """The mistakes that cannot occur here, and why."""
 

@@ -1,4 +1,4 @@
-"""Loads the attention of one layer, also of models that have other parts which ours lack."""
+"""Loads the attention of one layer."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -9,7 +9,6 @@ import numpy as np
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.huggingface.configs import described, layout_of, of_text
-from glassformer.huggingface.families import FORMATS
 from glassformer.huggingface.folders import DTYPES
 from glassformer.huggingface.methods import block_size
 from glassformer.huggingface.quantized import Decoded
@@ -29,7 +28,6 @@ def attention_from_hf(
 ) -> Any:
     """Returns the attention of layer `index` of a decoder, by its config.json and weights under Hugging Face's names.
 
-    So the attention of a model can be loaded even if the model has other parts that ours lack.
     Other weights may be missing, and of a folder's only these are read. `room`, `dtype` and `ignore` are as in `load`.
 
     Raises:
@@ -40,15 +38,13 @@ def attention_from_hf(
     checks.one_of("room", room, DTYPES)
     checks.one_of("dtype", dtype, DTYPES[room])
     given = of_text(given)
-    config, kind = described(given, None, ignore, whole=False), given["model_type"]
+    config, kind = described(given, None, ignore), given["model_type"]
     if config.family != "decoder":
         raise ValueError(
             f"model_type={kind!r} is not supported: only the attention of a decoder is loaded alone"
         )
     if not isinstance(index, int) or not 0 <= index < config.n_layers:
         raise ValueError(f"index={index!r} must be one of the layers, 0 to {config.n_layers - 1}")
-    if faults := [fault for lack in FORMATS[kind].lacks if (fault := lack.fault_of(given, index))]:
-        raise ValueError("; ".join(faults))
     state = Decoded(state, block_size(given))
     layer, weights, to_room = _empty_attention(config, index, room, dtype)
     begin = f"decoder.blocks.{index}.attention."

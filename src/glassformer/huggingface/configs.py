@@ -121,12 +121,8 @@ def described(
     given: Mapping[str, Any],
     state: Mapping[str, Any] | None = None,
     ignore: Collection[str] = (),
-    whole: bool = True,
 ) -> ModelConfig:
-    """Returns the result of `config_from_hf`, except that a head that the file calls tied stays tied.
-
-    If it need not be `whole`, the file may ask for parts that our models lack, if they are outside of attention.
-    """
+    """Returns the result of `config_from_hf`, except that a head that the file calls tied stays tied."""
     given = without(of_text(given), ignore)
     if ALL in ignore:
         given = without(given, unknown_keys(given))
@@ -137,8 +133,6 @@ def described(
     methods.block_size(given)
     given = _one_name_each(given, form)
     check_rules(given, (*_rules(form), *form.must_be, *_scales(given, form)))
-    if whole and (faults := [fault for lack in form.lacks if (fault := lack.fault(given))]):
-        raise ValueError("; ".join(faults))
     unknown = unknown_keys(given)
     settings: dict[str, Any] = {}
     config = None

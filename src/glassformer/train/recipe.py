@@ -37,7 +37,7 @@ from glassformer.untrusted_files import no_address, toml_tables
 __all__ = ["NAMES", "DataConfig", "Recipe", "doubts", "special_ids", "toml_of", "toml_value"]
 __dir__ = __all__.copy
 
-NAMES = ("modern", "baseline", "portable", "shakespeare", "words", "masked", "dates")
+NAMES = ("modern", "baseline", "portable", "shakespeare", "words", "experts", "masked", "dates")
 """The book's recipes: two to compare, one whose model transformers opens, and one for each model of the book."""
 
 FURTHER = "further"

@@ -29,6 +29,7 @@ def counted(call):
 def test_every_model_of_the_book_is_counted_to_the_digit(call, counted):
     assert [model["name"] for model in counted] == list(COUNTS)
     later = {name for name, one in PUBLISHED.items() if "token uses" in one.note}  # which have experts
+    later |= {"experts"}
     assert set(COUNTS) == {*PUBLISHED, *TEACHING, *shipped.NAMES} - later
     assert len(later) > 5
     for model in counted:
@@ -36,9 +37,9 @@ def test_every_model_of_the_book_is_counted_to_the_digit(call, counted):
         expected = [(p.name, p.times, p.each, p.count) for p in count.parts]
         assert [(p["name"], p["times"], p["each"], p["count"]) for p in model["parts"]] == expected
         assert model["total"] == count.total
-    for name in ({*PUBLISHED, *TEACHING}) - later:
+    for name in {*PUBLISHED, *TEACHING} - later:
         assert COUNTS[name].total == (PUBLISHED | TEACHING)[name].n_parameters
-    for name in shipped.NAMES:
+    for name in {*shipped.NAMES} - later:
         weights = shipped.load(name)[0].named_parameters().values()
         assert COUNTS[name].total == sum(weight.size for weight in weights)
     spelled = call.each("counting", "formulaOf", [[part] for model in counted for part in model["parts"]])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.huggingface.families.rope import Rope
-from glassformer.huggingface.keys import Key, Rule, contradiction, harmless, unsupported
+from glassformer.huggingface.keys import Key, Rule, contradiction, unsupported
 from glassformer.layers import PLACES
 
 Shape = tuple[int, ...]
@@ -244,34 +244,6 @@ class Sparse:
         return {ours: key for ours, key in found.items() if isinstance(key, Key)}
 
 
-class Lack(NamedTuple):
-    """What a whole model here lacks: a key, its values without that part, and what part it is.
-
-    `says` returns what a file says by this key, in other words or by leaving it out. If it is a list and `of_layer` is
-    true, a layer whose entry is another one has no attention that can be loaded, either.
-    """
-
-    key: str
-    values: tuple[Any, ...]
-    what: str
-    says: Callable[[Mapping[str, Any]], Any]
-    of_layer: bool = False
-
-    def fault(self, given: Mapping[str, Any]) -> str | None:
-        """Returns why a file is refused, if it is."""
-        value = self.says(given)
-        if value != [] and harmless(value, self.values):
-            return None
-        return f"{self.key}={given.get(self.key, value)!r} is not supported: {self.what}"
-
-    def fault_of(self, given: Mapping[str, Any], index: int) -> str | None:
-        """Returns why the attention of a layer cannot be loaded, if it cannot."""
-        word = self.says(given)[index] if self.of_layer else None
-        if not self.of_layer or word in self.values:
-            return None
-        return f"{self.key}[{index}]={word!r} is not supported: {self.what}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Format:
     """Describes the files of a family by tables; two functions do what tables cannot express.
@@ -279,8 +251,7 @@ class Format:
     `fields` maps each of our fields to their key. `always` holds what the family cannot choose. `rope`, `kinds` and
     `parts` are rotary positions, kinds of layers and parts that layers have, by their place in `layers.Layer`. `sparse`
     are experts that some layers have, or all. `must_be` lists those of their keys that change the computation, with the
-    only values that these models support, and why; `lacks` lists parts that whole models may have and ours do not, so
-    that only the attention of such a file can be loaded. `layers` returns for each layer the name of its kind and what
+    only values that these models support, and why. `layers` returns for each layer the name of its kind and what
     is its own, its rotation among it; it replaces `kinds`. `said` has any other names of theirs that messages use.
     `also` lists the keys that a function reads, `aliases` other names of keys, and `without_effect` keys that change no
     number, and why. `written` has keys that a file of ours states besides. `tied` is whether the head is
@@ -301,7 +272,6 @@ class Format:
     parts: dict[str, PartOf] = field(default_factory=dict)
     sparse: Sparse | None = None
     must_be: tuple[Rule, ...]
-    lacks: tuple[Lack, ...] = ()
     layers: Callable[[Mapping[str, Any], int], list[tuple[str, dict[str, Any]]]] | None = None
     said: Mapping[str, str] = field(default_factory=dict)
     also: tuple[str, ...] = ()
@@ -360,7 +330,7 @@ class Format:
             *(() if self.sparse is None else (*self.sparse.where.keys, *self.sparse.by_token.keys)),
             *(() if self.rope is None else self.rope.keys),
             *("tie_word_embeddings", *kinds, *parts, *self.also, *self.aliases),
-            *(name for name, *_ in (*self.must_be, *self.lacks)),
+            *(name for name, *_ in self.must_be),
             *self.without_effect,
         ]
 

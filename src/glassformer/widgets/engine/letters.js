@@ -19,7 +19,8 @@ export function acrossLines(elements, i, key) {
 
 // ask(t) is called for the character that is pointed at, pressed, or has the focus.
 // show(characters, T, at, of): T of them were read, `at` is the chosen one, and of(t) returns how to show one that was read,
-// { colours, value, hidden, says }: its value on a scale of plot.js, whether it is hatched instead, and a description.
+// { colours, value, hidden, sign, says }: its value on a scale of plot.js, or of any colours that ink is readable on; whether it is
+// hatched instead; a sign for the stylesheet to show; and a description.
 export function letters({ label, ask }) {
   const element = h("div", { class: "gf-characters", role: "group", "aria-label": label });
   const all = element.children;
@@ -55,15 +56,16 @@ export function letters({ label, ask }) {
     [T, at] = [read, chosen];
     spell(characters);
     [...all].forEach((letter, t) => {
-      const { colours, value, hidden = false, says = "" } = t < T ? of(t) : {};
+      const { colours, value, hidden = false, sign = "", says = "" } = t < T ? of(t) : {};
       const seen = colours && !hidden;
       const background = seen ? colours(value) : "";
       if (letter.style.background !== background) letter.style.background = background;
-      const color = seen ? ink(colours.channels(value)) : "";
+      const color = seen && colours.channels ? ink(colours.channels(value)) : "";
       if (letter.style.color !== color) letter.style.color = color;
       put(letter, {
         class: `gf-character${hidden ? " gf-hidden" : ""}${t === at ? " gf-asks" : ""}`,
         tabindex: t === at ? 0 : -1,
+        ...(sign === "" ? {} : { "data-sign": sign }),
         "aria-label": `${named(characters[t])} at ${t}${says && ", "}${says}`,
       });
     });

@@ -65,11 +65,34 @@ MUST_BE = {
     "layer_embeddings": None,
 }
 
+# What transformer.js assumes of experts, if all layers have them.
+EXPERTS = {
+    "scores": "softmax",
+    "sum_eps": 0,
+    "choice_bias": False,
+    "n_groups": 1,
+    "router_bias": False,
+    "by_token": False,
+    "weighs": "output",
+    "d_shared": 0,
+    "limit": None,
+    "offset": 0,
+    "sharpness": 1,
+}
+
+
+def runs_experts(kinds: Any) -> bool:
+    """Returns whether `kinds`, as in a config.json, are layers with experts that transformer.js can run."""
+    match list((kinds or {}).values()):
+        case [{"experts": {"Experts": own}, **more}]:
+            return more.keys() <= {"d_ff"} and EXPERTS.items() <= own.items()
+    return False
+
 
 def refusal(fields: Mapping[str, Any]) -> str | None:
     """Returns in words why transformer.js cannot run a configuration, or None if it can."""
     for name, value in MUST_BE.items():
-        if (own := fields.get(name, value)) != value:
+        if (own := fields.get(name, value)) != value and not (name == "kinds" and runs_experts(own)):
             return f"{name}={_in_json(own)} is not {_in_json(value)}"
     if isinstance(fields["qk_norm"], str):
         return f"qk_norm={_in_json(fields['qk_norm'])} is not true or false"
@@ -85,8 +108,11 @@ def refusal(fields: Mapping[str, Any]) -> str | None:
 
 def _in_json(value: Any) -> str:
     """Writes a value as in JavaScript, where 4.0 is 4."""
-    is_whole = isinstance(value, float) and value.is_integer()
-    return json.dumps(int(value) if is_whole else value, separators=(",", ":"))
+
+    def number(text: str) -> float:
+        return int(x) if (x := float(text)).is_integer() else x
+
+    return json.dumps(json.loads(json.dumps(value), parse_float=number), separators=(",", ":"))
 
 
 class Source(NamedTuple):
@@ -217,6 +243,7 @@ class ModelView(FileView):
     _stored = Dict().tag(sync=True)
     _families: ClassVar[tuple[str, ...]] = ("decoder", "encoder", "encoder-decoder")
     _shortest: ClassVar[int] = 1  # the shortest context that it can work with
+    _experts: ClassVar[bool] = False  # whether it shows a model with experts, and only that
 
     def __init__(self, model: Any = "shakespeare", *, tokenizer: Any = None, **traits: Any) -> None:
         try:
@@ -234,6 +261,11 @@ class ModelView(FileView):
             raise TraitError(
                 f"model={name!r} belongs to the family {config.family}; it must be {' or '.join(self._families)}. "
                 "FillIn shows an encoder, DateTranslator an encoder-decoder, and every other view a decoder."
+            )
+        if (config.kinds is not None) != self._experts:
+            raise TraitError(
+                f"model={name!r} has {'no ' if self._experts else ''}experts. RouterView shows a model with experts, "
+                "and every other view one without."
             )
         if config.context_length < self._shortest:
             raise TraitError(

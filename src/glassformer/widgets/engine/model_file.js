@@ -159,7 +159,7 @@ function configOf(given, name) {
   demand(["linear", "llama3", "yarn"].includes(scaling), the(`rope_scaling=${shown(scaling)} is not linear, llama3 or yarn`));
   demand(scaling === "linear" || slow < fast, the(`rope_slow=${slow} must be below rope_fast=${fast}`));
   demand(scaling !== "yarn" || config.rope_base > 1, the(`rope_base=${config.rope_base} must exceed 1 with rope_scaling="yarn"`));
-  const why = family === "decoder" ? refusal(config) : `family=${shown(family)} is not "decoder"`;
+  const why = family === "decoder" ? (refusal(config) ?? (config.kinds ? "its layers have experts" : null)) : `family=${shown(family)} is not "decoder"`;
   demand(!why, `${name} cannot run in a page: ${why}`);
   demand(config.n_decoder_layers === null, the(`n_decoder_layers=${shown(config.n_decoder_layers)} needs family="encoder-decoder"`));
   demand(config.d_head % 2 === 0, the(`d_head=${config.d_head} is odd: sines and cosines come in pairs of dimensions`));

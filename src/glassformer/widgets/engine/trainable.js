@@ -16,7 +16,7 @@ export function untrainable(config) {
   }
   if (H * K !== D) return `n_heads=${H} times d_head=${K} is not d_model=${D}`;
   for (const name of ["qk_norm", "embedding_norm"]) if (!config[name]) return `${name}=${config[name]} is not true`;
-  return refusal(config);
+  return refusal(config) ?? (config.kinds ? "its layers have experts" : null);
 }
 
 // The kind of each weight, as in glassformer.train: "matrices" inside the blocks, "embeddings", "head" or "norms".

@@ -7,7 +7,8 @@ import { STRIP, memoryOf, strips } from "./products.js";
 
 // --- which models -----------------------------------------------------------------------------------------------------
 
-// The settings that are required. The sizes, the family, rope_base, attention_scale, qk_norm and embedding_norm are free.
+// The settings that are required. The sizes, the family, rope_base, attention_scale, qk_norm and embedding_norm are free, and all
+// layers may have experts, `kinds` of a single kind, if EXPERTS agrees.
 export const MUST_BE = {
   positions: "rope",
   rope_layout: "half",
@@ -36,13 +37,38 @@ export const MUST_BE = {
   layer_embeddings: null,
 };
 
+// What is required of experts. Their numbers, renormalize and scale are free; what is only for training plays no part.
+const EXPERTS = {
+  scores: "softmax",
+  sum_eps: 0,
+  choice_bias: false,
+  n_groups: 1,
+  router_bias: false,
+  by_token: false,
+  weighs: "output",
+  d_shared: 0,
+  limit: null,
+  offset: 0,
+  sharpness: 1,
+};
+
+// The experts of all layers, { F, X, A, renormalize, scale }; null if there are none, or others than can be run here.
+export function expertsOf({ kinds, d_ff }) {
+  const all = Object.values(kinds ?? {});
+  const { experts, d_ff: F = d_ff, ...more } = all[0] ?? {};
+  const own = experts?.Experts;
+  if (all.length !== 1 || !own || Object.keys(more).length) return null;
+  if (Object.entries(EXPERTS).some(([name, value]) => own[name] !== value)) return null;
+  return { F, X: own.n_experts, A: own.top_k, renormalize: own.renormalize, scale: own.scale };
+}
+
 const MOST_KEPT = 2 ** 30; // bytes that are reserved for keys and values; a configuration can ask for any number
 
 // Why a configuration cannot be run here, in words; null if it can.
 export function refusal(config) {
   for (const [name, value] of Object.entries(MUST_BE)) {
     const own = name in config ? config[name] : value; // a file has some fields only if they are set
-    if (own !== value) return `${name}=${JSON.stringify(own)} is not ${JSON.stringify(value)}`;
+    if (own !== value && !(name === "kinds" && expertsOf(config))) return `${name}=${JSON.stringify(own)} is not ${JSON.stringify(value)}`;
   }
   if (typeof config.qk_norm === "string") return `qk_norm="${config.qk_norm}" is not true or false`;
   const { n_kv_heads, n_heads, n_layers, n_decoder_layers, context_length, d_head } = config;
@@ -196,6 +222,7 @@ export class Transformer {
     this.tensors = tensors;
     const { n_heads: H, d_head: K, rope_base: base, attention_scale: scale } = config;
     this.heads = { H, K, base, scale: scale ?? 1 / Math.sqrt(K) };
+    this.experts = expertsOf(config);
     this.#angles = anglesOf(config.context_length, this.heads);
     this.#plan(plain);
   }
@@ -217,7 +244,7 @@ export class Transformer {
 
   // ids -> logits (T, V). An encoder reads ids as they are; a decoder reads them after the contents of the cache; with an
   // encoder, the decoder attends to `memory`, which `encode` returns. see({ part, sublayer, name, array, shape }) receives
-  // every array that glassformer.trace records, in the same order.
+  // every array that glassformer.trace records, in the same order; of experts, also the `probabilities` of all.
   forward(ids, inputs = {}) {
     return drained(this.steps(ids, inputs));
   }
@@ -256,8 +283,9 @@ export class Transformer {
   // Reserves the memory: for the weight matrices, for the keys and values of every block, and for what is computed with
   // PIECE positions. A system gives out pages of it only when they are used.
   #plan(plain) {
-    const { context_length: context, d_model: D, d_ff: F, vocab_size: V, n_layers, n_decoder_layers } = this.config;
+    const { context_length: context, d_model: D, d_ff, vocab_size: V, n_layers, n_decoder_layers } = this.config;
     const { H, K } = this.heads;
+    const { F, X } = this.experts ?? { F: d_ff, X: 0 };
     let size = 0;
     const take = (count) => (size += count) - count;
     const rows = (columns) => ({ at: take(PIECE * wide(columns)), row: wide(columns) });
@@ -269,6 +297,8 @@ export class Transformer {
       output: rows(Math.max(D, V)),
       gate: rows(F),
       up: rows(F),
+      routed: rows(X ? D : 0),
+      router: rows(X),
     };
     // One region for each block with a cache, and a last one for all that is read without.
     this.#steps = { key: K * wide(context), value: context * wide(K), strip: context * STRIP };
@@ -435,7 +465,8 @@ export class Transformer {
 
       enter("feed-forward");
       yield* this.#layOut(`${name}.feedforward`);
-      write(yield* this.#feedforward(`${name}.feedforward`, x, `${name}.norm_feedforward`, show));
+      const network = this.experts ? this.#mixture : this.#feedforward;
+      write(yield* network.call(this, `${name}.feedforward`, x, `${name}.norm_feedforward`, show));
       yield;
     }
 
@@ -573,6 +604,53 @@ export class Transformer {
       this.#leave("output", y, first, count, D);
     }
     show?.("neurons", neurons, T, F);
+    return y;
+  }
+
+  // The same with experts: those that the router chooses for a position, each times its weight.
+  *#mixture(name, x, norm, show) {
+    const { d_model: D } = this.config;
+    const { X, A, renormalize, scale } = this.experts;
+    const { gate, up, input, output, routed } = this.#places;
+    const { numbers } = this.#memory;
+    const T = x.length / D;
+    const y = new Float32Array(T * D);
+    const [probabilities, chosen, shares] = [X, A, A].map((n) => new Float32Array(T * n));
+    for (let first = 0; first < T; first += PIECE) {
+      if (first) yield;
+      const count = Math.min(PIECE, T - first);
+      this.#enter("input", x, first, count, norm);
+      this.#linear("router", "input", `${name}.router.W.weight`, count);
+      this.#leave("router", probabilities, first, count, X);
+      for (let t = first; t < first + count; t++) {
+        const p = probabilities.subarray(t * X, (t + 1) * X);
+        p.set(softmax(p));
+        const best = Array.from(p.keys()).sort((i, j) => p[j] - p[i] || i - j).slice(0, A);
+        const total = renormalize ? best.reduce((sum, e) => sum + p[e], 0) : 1;
+        chosen.set(best, t * A);
+        shares.set(best.map((e) => (scale * p[e]) / total), t * A);
+      }
+      for (let e = 0; e < X; e++) {
+        const places = []; // of the positions that have chosen it, among all choices
+        for (let i = first * A; i < (first + count) * A; i++) if (chosen[i] === e) places.push(i);
+        if (places.length === 0) continue;
+        places.forEach((i, to) => {
+          const from = input.at + (Math.floor(i / A) - first) * input.row;
+          numbers.copyWithin(routed.at + to * routed.row, from, from + D);
+        });
+        this.#linear("gate", "routed", `${name}.experts.${e}.W_gate.weight`, places.length);
+        this.#linear("up", "routed", `${name}.experts.${e}.W_up.weight`, places.length);
+        this.#memory.gate(4 * up.at, 4 * gate.at, places.length * up.row);
+        this.#linear("output", "up", `${name}.experts.${e}.W_down.weight`, places.length);
+        places.forEach((i, row) => {
+          const from = output.at + row * output.row;
+          for (let j = 0, to = Math.floor(i / A) * D; j < D; j++, to++) y[to] += shares[i] * numbers[from + j];
+        });
+      }
+    }
+    show?.("probabilities", probabilities, T, X);
+    show?.("chosen", chosen, T, A);
+    show?.("shares", shares, T, A);
     return y;
   }
 }
