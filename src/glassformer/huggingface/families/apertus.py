@@ -9,7 +9,7 @@ APERTUS = LLAMA.derive(
     model_type="apertus",
     architectures=("ApertusForCausalLM", "ApertusModel"),
     fields={
-        "norm_eps": Key("rms_norm_eps", 1e-5),
+        "norm_eps": 1e-5,
         "feedforward": Key("hidden_act", "xielu", words={"xielu": "xielu", **ACTIVATION_WORDS}),
     },
     always={"qk_norm": True, "feedforward_bias": False},

@@ -238,11 +238,7 @@ IN_FILES = (
 DEEPSEEK_V4 = LLAMA.derive(
     model_type="deepseek_v4",
     architectures=("DeepseekV4ForCausalLM", "DeepseekV4Model"),
-    fields={
-        "n_kv_heads": Key("num_key_value_heads", 1),
-        "d_head": Key("head_dim", 512),
-        "d_ff": Key("moe_intermediate_size", 2048),
-    },
+    fields={"n_kv_heads": 1, "d_head": 512, "d_ff": Key("moe_intermediate_size", 2048)},
     always={"rope_layout": "interleaved", "attention_bias": "none", "feedforward_bias": False},
     rope=ROPE,
     layers=layers,

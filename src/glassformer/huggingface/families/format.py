@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.huggingface.families.rope import Rope
-from glassformer.huggingface.keys import Key, Rule, contradiction, unsupported
+from glassformer.huggingface.keys import Key, Rule, contradiction, unsupported, with_default
 from glassformer.layers import PLACES
 
 Shape = tuple[int, ...]
@@ -287,7 +287,7 @@ class Format:
     def derive(
         self,
         *,
-        fields: Mapping[str, Key | None] = NOTHING,
+        fields: Mapping[str, Any] = NOTHING,
         always: Mapping[str, Any] = NOTHING,
         names: Mapping[str, Place | str | None] = NOTHING,
         without_effect: Mapping[str, str | None] = NOTHING,
@@ -296,14 +296,16 @@ class Format:
         """Returns a family that differs from this one.
 
         Entries of `fields`, `always`, `names` and `without_effect` are added to these tables, or take the place of
-        those with the same name; None removes one. What a family always has is no longer a field, and the reverse. All
-        `others` replace what this family or its layout has.
+        those with the same name; None removes one. A number among the fields is another default of the same key. What
+        a family always has is no longer a field, and the reverse. All `others` replace what this family or its layout
+        has.
         """
+        keys = {ours: with_default(self.fields.get(ours, key), key) for ours, key in fields.items()}
         layout = {name: others.pop(name) for name in LAYOUT & others.keys()}
         layout["names"] = _changed(self.layout.names, names)
         return replace(
             self,
-            fields=_changed({ours: self.fields[ours] for ours in self.fields if ours not in always}, fields),
+            fields=_changed({ours: self.fields[ours] for ours in self.fields if ours not in always}, keys),
             always=_changed({ours: self.always[ours] for ours in self.always if ours not in fields}, always),
             layout=replace(self.layout, **layout),
             without_effect=_changed(self.without_effect, without_effect),

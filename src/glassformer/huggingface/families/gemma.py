@@ -24,8 +24,8 @@ GEMMA = LLAMA.derive(
     model_type="gemma",
     architectures=("GemmaForCausalLM", "GemmaModel"),
     fields={
-        "n_kv_heads": Key("num_key_value_heads", 16),
-        "d_head": Key("head_dim", 256),
+        "n_kv_heads": 16,
+        "d_head": 256,
         # Files that say "gelu" mean its approximation, as transformers knows
         "feedforward": Key("hidden_act", TANH, words=GATES | {"gelu": "geglu_tanh"}),
         "embedding_scale": Key("hidden_size", power=0.5),
@@ -45,7 +45,7 @@ GEMMA2 = GEMMA.derive(
     model_type="gemma2",
     architectures=("Gemma2ForCausalLM", "Gemma2Model"),
     fields={
-        "n_kv_heads": Key("num_key_value_heads", 4),
+        "n_kv_heads": 4,
         "feedforward": Key("hidden_activation", TANH, words=GATES),
         "attention_scale": Key("query_pre_attn_scalar", 256, power=-0.5),
         "logit_cap": Key("final_logit_softcapping", 30.0),
@@ -74,9 +74,9 @@ GEMMA3 = GEMMA2.derive(
     architectures=("Gemma3ForCausalLM", "Gemma3TextModel"),
     fields={
         # The files of models that read images leave out what is usual
-        "vocab_size": Key("vocab_size", 262_208),
-        "context_length": Key("max_position_embeddings", 131_072),
-        "n_heads": Key("num_attention_heads", 8),
+        "vocab_size": 262_208,
+        "context_length": 131_072,
+        "n_heads": 8,
         "logit_cap": Key("final_logit_softcapping", None),
     },
     always={"qk_norm": True},

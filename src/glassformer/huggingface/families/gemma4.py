@@ -120,8 +120,8 @@ GEMMA4 = LLAMA.derive(
     model_type="gemma4_text",
     architectures=("Gemma4ForCausalLM", "Gemma4TextModel"),
     fields={
-        "n_kv_heads": Key("num_key_value_heads", 4),
-        "d_head": Key("head_dim", 256),
+        "n_kv_heads": 4,
+        "d_head": 256,
         "feedforward": Key("hidden_activation", TANH, words=GATES),
         "attention_bias": ATTENTION_BIAS,
         "embedding_scale": Key("hidden_size", power=0.5),

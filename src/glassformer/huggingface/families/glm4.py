@@ -9,9 +9,9 @@ GLM = LLAMA.derive(
     model_type="glm",
     architectures=("GlmForCausalLM", "GlmModel"),
     fields={
-        "n_kv_heads": Key("num_key_value_heads", 2),
-        "d_head": Key("head_dim", 128),
-        "norm_eps": Key("rms_norm_eps", 1.5625e-07),
+        "n_kv_heads": 2,
+        "d_head": 128,
+        "norm_eps": 1.5625e-07,
         "attention_bias": Key("attention_bias", True, words={True: "qkv", False: "none"}),
     },
     always={"rope_layout": "interleaved", "feedforward_bias": False},

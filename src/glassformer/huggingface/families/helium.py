@@ -15,9 +15,9 @@ HELIUM = LLAMA.derive(
     model_type="helium",
     architectures=("HeliumForCausalLM", "HeliumModel"),
     fields={
-        "n_kv_heads": Key("num_key_value_heads", 20),
-        "d_head": Key("head_dim", 128),
-        "norm_eps": Key("rms_norm_eps", 1e-8),
+        "n_kv_heads": 20,
+        "d_head": 128,
+        "norm_eps": 1e-8,
         "attention_bias": Key("attention_bias", False, words={True: "qkv", False: "none"}),
     },
     always={"rope_layout": "interleaved"},

@@ -6,7 +6,6 @@ from typing import Any
 from glassformer import _checks as checks
 from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES
 from glassformer.huggingface.families.rope import Rope
-from glassformer.huggingface.keys import Key
 
 
 class WithAlpha(Rope):
@@ -28,7 +27,7 @@ class WithAlpha(Rope):
 HUNYUAN = LLAMA.derive(
     model_type="hunyuan_v1_dense",
     architectures=("HunYuanDenseV1ForCausalLM", "HunYuanDenseV1Model"),
-    fields={"norm_eps": Key("rms_norm_eps", 1e-5)},
+    fields={"norm_eps": 1e-5},
     always={"qk_norm": "after", "feedforward_bias": False},
     rope=WithAlpha(more=("alpha",)),
     must_be=(

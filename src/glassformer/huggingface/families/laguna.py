@@ -5,9 +5,9 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.deepseek import CHOICE_BIAS, MLP, PACKED
-from glassformer.huggingface.families.experts import TRAINING, listed, named
-from glassformer.huggingface.families.format import Sparse, flat_kinds, linear, needed, words_of_layers
+from glassformer.huggingface.families.deepseek import BIASED, CHOICE_BIAS, MLP, PACKED
+from glassformer.huggingface.families.experts import TRAINING, listed, mixture, named
+from glassformer.huggingface.families.format import flat_kinds, linear, needed, words_of_layers
 from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES
 from glassformer.huggingface.families.rope import OfKind, Rope
 from glassformer.huggingface.keys import Key, contradiction, unsupported
@@ -69,21 +69,15 @@ def write(config: ModelConfig) -> dict[str, Any]:
 LAGUNA = LLAMA.derive(
     model_type="laguna",
     architectures=("LagunaForCausalLM", "LagunaModel"),
-    fields={"n_kv_heads": Key("num_key_value_heads", 8), "d_head": Key("head_dim", 128)},
+    fields={"n_kv_heads": 8, "d_head": 128},
     always={"qk_norm": True, "attention_bias": "none", "feedforward_bias": False},
     rope=ROPE,
     layers=layers,
-    sparse=Sparse(
-        experts={
-            "n_experts": Key("num_experts", 256),
-            "top_k": Key("num_experts_per_tok", 8),
-            "scores": "sigmoid",
-            "choice_bias": True,
-            "scale": Key("moe_routed_scaling_factor", 1.0),
-            "d_shared": Key("shared_expert_intermediate_size", 512),
-        },
-        d_ff=Key("moe_intermediate_size", 512),
-        where=listed(1),
+    sparse=mixture(
+        *(Key("num_experts", 256), 8, 512, listed(1)),
+        scale=Key("moe_routed_scaling_factor", 1.0),
+        d_shared=Key("shared_expert_intermediate_size", 512),
+        **BIASED,
     ),
     must_be=(
         *RULES,

@@ -101,7 +101,7 @@ GAINS_WITHOUT_ONE = {
 MISTRAL = LLAMA.derive(
     model_type="mistral",
     architectures=("MistralForCausalLM", "MistralModel"),
-    fields={"n_kv_heads": Key("num_key_value_heads", 8)},
+    fields={"n_kv_heads": 8},
     always={"attention_bias": "none", "feedforward_bias": False},
     kinds=windows(alike=True),
     must_be=(*RULES, NO_BIASES, NO_FEEDFORWARD_BIASES),
@@ -111,7 +111,7 @@ MISTRAL = LLAMA.derive(
 QWEN2 = MISTRAL.derive(
     model_type="qwen2",
     architectures=("Qwen2ForCausalLM", "Qwen2Model"),
-    fields={"n_kv_heads": Key("num_key_value_heads", 32)},
+    fields={"n_kv_heads": 32},
     always={"attention_bias": "qkv"},
     kinds=windows(first=Key("max_window_layers", 28), switch=Key("use_sliding_window", False)),
     must_be=(*RULES, NO_FEEDFORWARD_BIASES),
@@ -122,7 +122,7 @@ QWEN2 = MISTRAL.derive(
 QWEN3 = QWEN2.derive(
     model_type="qwen3",
     architectures=("Qwen3ForCausalLM", "Qwen3Model"),
-    fields={"d_head": Key("head_dim", 128), "attention_bias": ATTENTION_BIAS},
+    fields={"d_head": 128, "attention_bias": ATTENTION_BIAS},
     always={"qk_norm": True},
     without_effect={"attention_bias": None},
 )
@@ -130,8 +130,8 @@ SEED_OSS = LLAMA.derive(
     model_type="seed_oss",
     architectures=("SeedOssForCausalLM", "SeedOssModel"),
     fields={
-        "n_kv_heads": Key("num_key_value_heads", 8),
-        "d_head": Key("head_dim", 128),
+        "n_kv_heads": 8,
+        "d_head": 128,
         "attention_bias": Key("attention_bias", True, words={True: "qkv", False: "none"}),
     },
     must_be=(
@@ -144,8 +144,5 @@ SEED_OSS = LLAMA.derive(
 ARCEE = LLAMA.derive(
     model_type="arcee",
     architectures=("ArceeForCausalLM", "ArceeModel"),
-    fields={
-        "norm_eps": Key("rms_norm_eps", 1e-5),
-        "feedforward": Key("hidden_act", "relu2", words=ACTIVATION_WORDS),
-    },
+    fields={"norm_eps": 1e-5, "feedforward": Key("hidden_act", "relu2", words=ACTIVATION_WORDS)},
 )

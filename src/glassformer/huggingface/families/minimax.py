@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer import _checks as checks
-from glassformer.huggingface.families.deepseek import CHOICE_BIAS, DRAFTS, WITHOUT_EFFECT
-from glassformer.huggingface.families.experts import has_experts, named, packed
-from glassformer.huggingface.families.format import Format, Sparse
+from glassformer.huggingface.families.deepseek import BIASED, CHOICE_BIAS, DRAFTS, WITHOUT_EFFECT
+from glassformer.huggingface.families.experts import has_experts, mixture, named, packed
+from glassformer.huggingface.families.format import Format
 from glassformer.huggingface.families.llama import LLAMA, NO_BIASES, NO_FEEDFORWARD_BIASES
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key, contradiction, each_of
@@ -30,17 +30,10 @@ BLOCK = "model.layers.#.block_sparse_moe"
 MINIMAX_M2 = LLAMA.derive(
     model_type="minimax_m2",
     architectures=("MiniMaxM2ForCausalLM", "MiniMaxM2Model"),
-    fields={"n_kv_heads": Key("num_key_value_heads", 8), "d_head": Key("head_dim", 128)},
+    fields={"n_kv_heads": 8, "d_head": 128},
     always={"qk_norm": "width", "attention_bias": "none", "feedforward_bias": False},
     rope=Rope(base=5e6, share=1.0),
-    sparse=Sparse(
-        experts={
-            "n_experts": Key("num_local_experts", 256),
-            "top_k": Key("num_experts_per_tok", 8),
-            "scores": "sigmoid",
-            "choice_bias": True,
-        }
-    ),
+    sparse=mixture(Key("num_local_experts", 256), 8, **BIASED),
     must_be=(
         *LLAMA.must_be,
         NO_BIASES,

@@ -8,7 +8,7 @@ from glassformer.huggingface.keys import Key
 MINISTRAL3 = MISTRAL.derive(
     model_type="ministral3",
     architectures=("Ministral3ForCausalLM", "Ministral3Model"),
-    fields={"d_head": Key("head_dim", 128), "norm_eps": Key("rms_norm_eps", 1e-5)},
+    fields={"d_head": 128, "norm_eps": 1e-5},
     rope=Rope(
         default={
             "rope_type": "yarn",

@@ -1,7 +1,15 @@
 """Mixtral, OLMoE and Qwen's mixtures: feed-forward networks are experts, in all layers or some."""
 
-from glassformer.huggingface.families.experts import STEPS, TRAINING, either, has_experts, named, packed
-from glassformer.huggingface.families.format import Sparse, linear
+from glassformer.huggingface.families.experts import (
+    STEPS,
+    TRAINING,
+    either,
+    has_experts,
+    mixture,
+    named,
+    packed,
+)
+from glassformer.huggingface.families.format import linear
 from glassformer.huggingface.families.llama import (
     LLAMA,
     MISTRAL,
@@ -16,10 +24,10 @@ from glassformer.huggingface.keys import Key
 MIXTRAL = MISTRAL.derive(
     model_type="mixtral",
     architectures=("MixtralForCausalLM", "MixtralModel"),
-    fields={"norm_eps": Key("rms_norm_eps", 1e-5)},
+    fields={"norm_eps": 1e-5},
     rope=Rope(base=1e6),
     kinds=windows(None, alike=True),
-    sparse=Sparse(experts={"n_experts": Key("num_local_experts", 8), "top_k": Key("num_experts_per_tok", 2)}),
+    sparse=mixture(Key("num_local_experts", 8), 2),
     aliases={**MISTRAL.aliases, "num_experts": "num_local_experts"},
     without_effect=TRAINING,
     claims=has_experts,
@@ -32,20 +40,10 @@ SHARED = {"d_shared": Key("shared_expert_intermediate_size", 5632), "shared_gate
 QWEN2_MOE = QWEN2.derive(
     model_type="qwen2_moe",
     architectures=("Qwen2MoeForCausalLM", "Qwen2MoeModel"),
-    fields={
-        "n_kv_heads": Key("num_key_value_heads", 16),
-        "attention_bias": Key("qkv_bias", True, words={True: "qkv", False: "none"}),
-    },
+    fields={"n_kv_heads": 16, "attention_bias": Key("qkv_bias", True, words={True: "qkv", False: "none"})},
     kinds=windows(every=2, until=Key("max_window_layers", 28), switch=Key("use_sliding_window", False)),
-    sparse=Sparse(
-        experts={
-            "n_experts": Key("num_experts", 60),
-            "top_k": Key("num_experts_per_tok", 4),
-            "renormalize": either("norm_topk_prob", False),
-            **SHARED,
-        },
-        d_ff=Key("moe_intermediate_size", 1408),
-        where=STEPS,
+    sparse=mixture(
+        Key("num_experts", 60), 4, 1408, STEPS, renormalize=either("norm_topk_prob", False), **SHARED
     ),
     without_effect=TRAINING,
     claims=has_experts,
@@ -58,17 +56,9 @@ QWEN2_MOE = QWEN2.derive(
 QWEN3_MOE = QWEN3.derive(
     model_type="qwen3_moe",
     architectures=("Qwen3MoeForCausalLM", "Qwen3MoeModel"),
-    fields={"n_kv_heads": Key("num_key_value_heads", 4), "d_head": Key("head_dim", None)},
+    fields={"n_kv_heads": 4, "d_head": Key("head_dim", None)},
     kinds=windows(alike=True, switch=Key("use_sliding_window", False)),
-    sparse=Sparse(
-        experts={
-            "n_experts": Key("num_local_experts", 128),
-            "top_k": Key("num_experts_per_tok", 8),
-            "renormalize": either("norm_topk_prob", False),
-        },
-        d_ff=Key("moe_intermediate_size", 768),
-        where=STEPS,
-    ),
+    sparse=mixture(Key("num_local_experts", 128), 8, 768, STEPS, renormalize=either("norm_topk_prob", False)),
     aliases={**QWEN3.aliases, "num_experts": "num_local_experts"},  # the alias is that of published files
     without_effect={
         **TRAINING,
@@ -81,15 +71,9 @@ QWEN3_MOE = QWEN3.derive(
 OLMOE = LLAMA.derive(
     model_type="olmoe",
     architectures=("OlmoeForCausalLM", "OlmoeModel"),
-    fields={"d_head": None, "norm_eps": Key("rms_norm_eps", 1e-5)},
+    fields={"d_head": None, "norm_eps": 1e-5},
     always={"qk_norm": "width", "feedforward_bias": False},
-    sparse=Sparse(
-        experts={
-            "n_experts": Key("num_experts", 64),
-            "top_k": Key("num_experts_per_tok", 8),
-            "renormalize": either("norm_topk_prob", False),
-        }
-    ),
+    sparse=mixture(Key("num_experts", 64), 8, renormalize=either("norm_topk_prob", False)),
     must_be=(
         *LLAMA.must_be,
         NO_FEEDFORWARD_BIASES,

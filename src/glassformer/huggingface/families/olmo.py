@@ -27,7 +27,7 @@ OLMO = LLAMA.derive(
 OLMO2 = LLAMA.derive(
     model_type="olmo2",
     architectures=("Olmo2ForCausalLM", "Olmo2Model"),
-    fields={"d_head": None, "norm_eps": Key("rms_norm_eps", 1e-5)},
+    fields={"d_head": None, "norm_eps": 1e-5},
     always={"qk_norm": "width", "feedforward_bias": False},
     parts={"residual": PartOf("Residual", {"placement": "output"})},
     must_be=(*LLAMA.must_be, NO_FEEDFORWARD_BIASES),
@@ -62,7 +62,7 @@ def _rotates_without_windows(form: Format, given: Mapping[str, Any], names: Any)
 EXAONE4 = OLMO2.derive(
     model_type="exaone4",
     architectures=("Exaone4ForCausalLM", "Exaone4Model"),
-    fields={"n_kv_heads": Key("num_key_value_heads", 32), "d_head": Key("head_dim", None)},
+    fields={"n_kv_heads": 32, "d_head": Key("head_dim", None)},
     always={"qk_norm": True, "attention_bias": "none"},
     kinds=Kinds(
         key="layer_types",

@@ -11,11 +11,7 @@ from glassformer.huggingface.keys import Key
 PHI3 = MISTRAL.derive(
     model_type="phi3",
     architectures=("Phi3ForCausalLM", "Phi3Model"),
-    fields={
-        "n_kv_heads": Key("num_key_value_heads", None),
-        "d_head": None,
-        "norm_eps": Key("rms_norm_eps", 1e-5),
-    },
+    fields={"n_kv_heads": Key("num_key_value_heads", None), "d_head": None, "norm_eps": 1e-5},
     rope=Rope(scalings=("default",)),  # a Phi-3 takes "su" and "yarn" for longrope
     kinds=windows(None, alike=True),
     without_effect={

@@ -10,21 +10,10 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.delta import (
-    FULL,
-    LINEAR,
-    OF_STATES,
-    SIZES,
-    WORDS,
-    check_silu,
-    forms_of,
-    kinds_of,
-    names_of,
-    sizes_of,
-)
+from glassformer.huggingface.families import delta
 from glassformer.huggingface.families.experts import OURS as FEEDFORWARD
-from glassformer.huggingface.families.experts import STEPS, TRAINING, either, named, packed
-from glassformer.huggingface.families.format import NO_WINDOW, Sparse, linear, needed, words_of_layers
+from glassformer.huggingface.families.experts import STEPS, TRAINING, either, mixture, named, packed
+from glassformer.huggingface.families.format import NO_WINDOW, linear, needed, words_of_layers
 from glassformer.huggingface.families.llama import (
     GAINS_WITHOUT_ONE,
     LLAMA,
@@ -40,30 +29,28 @@ ROPE = Rope(share=0.25)
 USUAL = {"taps": 4, "n_key_heads": 16, "n_heads": 32, "d_key": 128, "d_value": 128}
 
 
-def layer_types(given: Mapping[str, Any]) -> list[str]:
-    """Returns the word of each layer: without a list, every fourth attends."""
-    n_layers, every = needed(given, "num_hidden_layers"), given.get("full_attention_interval", 4)
-    checks.whole("num_hidden_layers", n_layers)
-    checks.whole("full_attention_interval", every)
-    words = (LINEAR, FULL)
-    return words_of_layers(given, n_layers, "layer_types", words, lambda i: words[(i + 1) % every == 0])
-
-
 def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str, Any]]]:
-    """Returns the kind of each layer and what it has."""
-    words, rope = layer_types(given), ROPE.read(given)[""]
-    own: dict[str, dict[str, Any]] = {FULL: {"gate": OutputGate(), **rope}}
-    if LINEAR in words:
-        check_silu(given)
+    """Returns the kind of each layer and what it has: without a list, every fourth attends."""
+    every, kinds = given.get("full_attention_interval", 4), (delta.LINEAR, delta.FULL)
+    checks.whole("full_attention_interval", every)
+    words = words_of_layers(given, n_layers, "layer_types", kinds, lambda i: kinds[(i + 1) % every == 0])
+    rope = ROPE.read(given)[""]
+    own: dict[str, dict[str, Any]] = {delta.FULL: {"gate": OutputGate(), **rope}}
+    if delta.LINEAR in words:
+        delta.check_silu(given)
         eps = needed({"rms_norm_eps": 1e-6, **given}, "rms_norm_eps")
-        own[LINEAR] = {"form": LinearAttention(**sizes_of(given, USUAL), output_eps=eps), **OF_STATES, **rope}
-    return [(WORDS[word], own[word]) for word in words]
+        own[delta.LINEAR] = {
+            "form": LinearAttention(**delta.sizes_of(given, USUAL), output_eps=eps),
+            **delta.OF_STATES,
+            **rope,
+        }
+    return [(delta.WORDS[word], own[word]) for word in words]
 
 
 def write(config: ModelConfig) -> dict[str, Any]:
     """Returns what a file has beyond the tables."""
-    words, full, form = kinds_of(config)
-    sizes = {} if form is None else {theirs: getattr(form, ours) for ours, theirs in SIZES.items()}
+    words, full, form = delta.kinds_of(config)
+    sizes = {} if form is None else {theirs: getattr(form, ours) for ours, theirs in delta.SIZES.items()}
     return {
         "layer_types": words,
         "attention_bias": full.attention_bias == "all",
@@ -75,12 +62,12 @@ def write(config: ModelConfig) -> dict[str, Any]:
 def is_qwen(config: ModelConfig) -> bool:
     """Claims models whose layers have the delta rule, or attention with a gate."""
     gates = [layer.attention.gate is not None for layer, _ in config.layers(config.n_layers).values()]
-    each = zip(gates, forms_of(config), strict=True)
+    each = zip(gates, delta.forms_of(config), strict=True)
     return all(has_gate or isinstance(form, LinearAttention) for has_gate, form in each)
 
 
 def _form(config: ModelConfig) -> LinearAttention:
-    return next(form for form in forms_of(config) if form is not None)
+    return next(form for form in delta.forms_of(config) if form is not None)
 
 
 def _of_key_head(config: ModelConfig) -> tuple[int, ...]:
@@ -101,7 +88,7 @@ IN_BOTH = {"log_rate": "A_log", "decay_bias": "dt_bias", "norm_heads": "norm", "
 QWEN3_5 = QWEN3.derive(
     model_type="qwen3_5_text",
     architectures=("Qwen3_5ForCausalLM", "Qwen3_5TextModel"),
-    fields={"n_kv_heads": Key("num_key_value_heads", 4), "d_head": Key("head_dim", 256)},
+    fields={"n_kv_heads": 4, "d_head": 256},
     # The three positions of a token that mrope has are equal in a text
     rope=Rope(share=0.25, more=("mrope_section", "mrope_interleaved")),
     kinds=None,
@@ -112,7 +99,7 @@ QWEN3_5 = QWEN3.derive(
         *NO_WINDOW[:2],
         ("attn_output_gate", (True,), "the attention of this family always has its gate"),
     ),
-    also=(*QWEN3.also, "layer_types", "full_attention_interval", *SIZES.values()),
+    also=(*QWEN3.also, "layer_types", "full_attention_interval", *delta.SIZES.values()),
     without_effect={
         "mamba_ssm_dtype": "says in what type a state is kept: here, in float32 at least",
         **each_of(
@@ -133,23 +120,20 @@ QWEN3_5 = QWEN3.derive(
         },
     },
     states={
-        **names_of(THEIRS, IN_BOTH | {"W_gate": "in_proj_z", "W_write": "in_proj_b", "W_decay": "in_proj_a"}),
+        **delta.names_of(
+            THEIRS, IN_BOTH | {"W_gate": "in_proj_z", "W_write": "in_proj_b", "W_decay": "in_proj_a"}
+        ),
         **{f"{OURS}.W_{c}": linear(f"{THEIRS}.in_proj_qkv", part) for part, c in enumerate("qkv")},
     },
     ignored=LLAMA.layout.ignored + r"|^(model\.)?mtp\.",
 )
 MLP = "model.layers.#.mlp"
-EXPERTS = {
-    "n_experts": Key("num_experts", 256),
-    "top_k": Key("num_experts_per_tok", 8),
-    "d_shared": Key("shared_expert_intermediate_size", 512),
-    "shared_gate": True,
-}
+SHARED = {"d_shared": Key("shared_expert_intermediate_size", 512), "shared_gate": True}
 QWEN3_5_MOE = QWEN3_5.derive(
     model_type="qwen3_5_moe_text",
     architectures=("Qwen3_5MoeForCausalLM", "Qwen3_5MoeTextModel"),
-    fields={"n_kv_heads": Key("num_key_value_heads", 2), "d_ff": None},
-    sparse=Sparse(experts=EXPERTS, d_ff=Key("moe_intermediate_size", 512)),
+    fields={"n_kv_heads": 2, "d_ff": None},
+    sparse=mixture(Key("num_experts", 256), 8, 512, **SHARED),
     without_effect={
         **TRAINING,
         **each_of(
@@ -167,19 +151,12 @@ QWEN3_NEXT = QWEN3_5_MOE.derive(
     architectures=("Qwen3NextForCausalLM", "Qwen3NextModel"),
     fields={"d_ff": QWEN3_5.fields["d_ff"]},
     rope=ROPE,
-    sparse=Sparse(
-        experts={
-            **EXPERTS,
-            "n_experts": Key("num_experts", 512),
-            "top_k": Key("num_experts_per_tok", 10),
-            "renormalize": either("norm_topk_prob", True),
-        },
-        d_ff=Key("moe_intermediate_size", 512),
-        where=STEPS,
+    sparse=mixture(
+        Key("num_experts", 512), 10, 512, STEPS, renormalize=either("norm_topk_prob", True), **SHARED
     ),
     without_effect={"intermediate_size": None, "mlp_only_layers": None},
     states={
-        **names_of(THEIRS, IN_BOTH),
+        **delta.names_of(THEIRS, IN_BOTH),
         **{
             f"{OURS}.{ours}": replace(linear(f"{THEIRS}.{name}", part), turns=turns)
             for name, turns, several in (

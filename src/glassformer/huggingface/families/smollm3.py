@@ -8,7 +8,7 @@ from glassformer.huggingface.keys import Key
 SMOLLM3 = LLAMA.derive(
     model_type="smollm3",
     architectures=("SmolLM3ForCausalLM", "SmolLM3Model"),
-    fields={"n_kv_heads": Key("num_key_value_heads", 4), "d_head": None},
+    fields={"n_kv_heads": 4, "d_head": None},
     rope=Rope(base=2_000_000.0),
     kinds=Kinds(
         key="no_rope_layers",
