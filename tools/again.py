@@ -317,8 +317,9 @@ REMARKS = {
     " another neuron is among the forty of a block that are removed one by one.",
     "pitfalls": "Most of the numbers compared here are counts in 32 texts, together several hundred words, that a"
     " model writes at the end. A single number that is rounded differently leads to other texts, and two seeds show"
-    " too little of how much such counts vary. This explains those that are outside. A model that saw its answers"
-    " writes the same few words over and over; which words, and therefore whether they exist, is chance.",
+    " too little of how much such counts vary. This explains those that are outside, except for two with states: their"
+    " first gradients are long, and depend on how sums are rounded, while their losses agree. A model that saw its"
+    " answers writes the same few words over and over; which words, and therefore whether they exist, is chance.",
 }
 """What to think of what came, where the verdicts alone mislead."""
 

@@ -581,7 +581,7 @@ class Experts:
         """Returns what they are built with, in a model with that vocabulary and that ε of norms."""
         own = dict(vars(self))
         own |= {"vocab_size": vocab_size if own.pop("by_token") else None, "expert_scale": own["own_norms"]}
-        return own | {"norm_eps": norm_eps if own.pop("own_norms") else None}
+        return own | {"norm_eps": norm_eps}
 
     def parameters(self, network: Counter[str]) -> Counter[str]:
         """The experts, each a `network` in D and F, the shared one with Y neurons, and the router (D, X)."""

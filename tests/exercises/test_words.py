@@ -237,8 +237,18 @@ def test_show_and_place():
     assert show(np.zeros((2, 2))) == "all zeros"
     assert show(np.arange(9)) == "9 numbers"
     assert show(np.array([[0, 0], [1, 2]])) == "[[0, 0], [1, 2]]"
+    assert show(np.array([[False, False], [False, True]])) == "[[False, False], [False, True]]"
     assert place((1, 2), "T D") == "[t=1, d=2]"
     assert place((1, 2)) == "[1, 2]"
+
+
+def test_rounding_errors_are_shown_as_zero():
+    assert show(np.array([[0.15, -5.6e-18, -0.15], [0.0, 0.0, -0.0]])) == "[[0.15, 0, -0.15], [0, 0, 0]]"
+    assert show(np.array([[0.5, -0.5], [1e-18, 0]])) == "[[0.5, -0.5], [0, 0]]"
+    assert show(np.array([3e-9, -0.0, 5.0])) == "[3e-09, 0, 5]"
+    assert show(np.array([1e-18, 2e-18])) == "[1e-18, 2e-18]"
+    assert show(np.array([1.0, np.inf, np.nan])) == "[1, inf, nan]"
+    assert show(np.float64(-0.0)) == "0"
 
 
 def test_a_text_is_compared_letter_by_letter():

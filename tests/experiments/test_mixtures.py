@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.experiments import stored
+from glassformer.experiments import experiment, stored
 from glassformer.experiments.mixtures import (
     AFTER,
     CONTESTANTS,
+    EQUAL_TIME,
     SEEDS,
     STEPS,
     drawn,

@@ -200,6 +200,16 @@ def test_keys_without_norm_end_training_and_a_late_decay_does_not_show(seed):
     assert abs(wrong["validation"] - wrong["reported"]) < 0.05  # small, but not the rounding
 
 
+@both_seeds
+def test_mistakes_of_a_router_hardly_show_in_training_or_text(seed):
+    for bug in ("weights-not-renormalized", "bias-in-the-weights", "router-in-bfloat16"):
+        wrong, right = of(bug, seed)
+        assert looks(wrong, right) == "normal"
+        assert not writes_badly(wrong, right)
+        off = wrong["validation"] - wrong["reported"]  # the same weights in the right code
+        assert off < 0.001 if bug == "router-in-bfloat16" else 0.01 < off < 0.03
+
+
 def test_the_thresholds_are_wider_than_the_seeds():
     for model in MODELS:
         one, other = (run.found for run in stored("pitfalls", bug=RIGHT, model=model))

@@ -143,7 +143,13 @@ VARIANTS = {
         "weighs": "input",
         "top_k": 1,
     },
-    "norms of their own": {"activation": "geglu", "d_shared": 5, "norm_eps": 0.1, "expert_scale": True},
+    "norms of their own": {
+        "activation": "geglu",
+        "d_shared": 5,
+        "own_norms": True,
+        "norm_eps": 0.1,
+        "expert_scale": True,
+    },
     "gpt-oss": {
         "activation": "swiglu",
         "scores": "chosen",
@@ -200,7 +206,7 @@ def one_by_one(made, x, variant):
 
     def read(x, id):
         stream, x = x, norm(1, x)
-        to_router = norm(0, stream) / (np.sqrt(D) if "norm_eps" in given else 1)
+        to_router = norm(0, stream) / (np.sqrt(D) if "own_norms" in given else 1)
         z = to_router @ W["router.W"] + W.get("router.W.bias", 0)
         s = {
             "softmax": np.exp(z) / np.exp(z).sum(),

@@ -54,6 +54,8 @@ def test_rows_by_hand(row):
     window = row["The window let each query see one position more"]
     assert window[:3] == ["normal", "normal", "`cache`, for a model with a window"]
     assert row["The keys of the delta rule were not scaled to length 1"][:2] == ["broken off", "–"]
+    halves = row["Gate and up alternate in a file, column by column, but were read as two halves"]
+    assert halves[:3] == ["–", "–", "`parity`, with a file that another program wrote"]
     assert row["The padding mask was never passed on"][:2] == ["–", "–"]
     assert row["The padding mask was never passed on"][2] == "`again`"
 

@@ -337,8 +337,8 @@ def describe(value: Any) -> str:
 
 
 def show(value: Any, digits: int = 4) -> str:
-    """Returns a few numbers as a reader would write them; if there are many, only their count."""
-    array = np.asarray(value)
+    """Returns a few numbers as a reader would write them, rounding errors as 0; if there are many, only their count."""
+    array = _without_noise(np.asarray(value))
     if array.ndim == 0:
         return _number(array.item(), digits)
     if array.size > 1 and not array.any():
@@ -439,7 +439,15 @@ def _number(number: Any, digits: int) -> str:
 
 
 def _zeros(row: np.ndarray) -> str:
-    return show(row + 0) if row.ndim == 0 else "[" + ", ".join(["0"] * row.size) + "]"
+    return "[" + ", ".join(["False" if row.dtype.kind == "b" else "0"] * row.size) + "]"
+
+
+def _without_noise(array: np.ndarray) -> np.ndarray:
+    """Returns the numbers with 0 in place of rounding errors: below 1e-12 of the largest number, and −0."""
+    if array.dtype.kind != "f":
+        return array
+    sizes = np.where(np.isfinite(array), np.abs(array), 0.0)
+    return np.where(np.isfinite(array) & (sizes <= 1e-12 * sizes.max(initial=0.0)), 0.0, array)
 
 
 def is_tensor(value: Any) -> bool:

@@ -200,7 +200,8 @@ class Experts(nn.Module):
         offset: float = 0.0,
         sharpness: float = 1.0,
         router_bias: bool = False,
-        norm_eps: float | None = None,
+        own_norms: bool = False,
+        norm_eps: float = 1e-5,
         dropout: float = 0.0,
         generator: torch.Generator | None,
         dtype: torch.dtype = torch.float32,
@@ -232,7 +233,7 @@ class Experts(nn.Module):
             self.shared_gate = Linear(d_model, 1, bias=False, **init_kwargs)
         self.norms = nn.ModuleList(
             RMSNorm(d_model, eps=norm_eps, dtype=dtype)
-            for _ in range(0 if norm_eps is None else 5)
+            for _ in range(5 if own_norms else 0)
         )
         self.dropout = nn.Dropout(dropout)
 

@@ -78,7 +78,7 @@ class Block(Layer):
         if network.experts is not None:
             given = config.vocab_size, layer.norm.eps
             kind, own = Experts, network.experts.arguments(*given)
-        if not self.parallel and own.get("norm_eps") is None:
+        if not self.parallel and not own.get("own_norms"):
             self.norm_feedforward = norm()
         self.reads_ids = own.get("vocab_size") is not None
         self.feedforward = with_output(kind, config, layer, dtype)(

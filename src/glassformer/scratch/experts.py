@@ -45,8 +45,9 @@ class Router(Layer):
 
     Source: Shazeer et al. 2017, "Outrageously Large Neural Networks"; the loss:
     Fedus et al. 2021, "Switch Transformers", equations 4 to 6; bias and groups:
-    DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 2.1.2. Derived in
-    chapter 18.
+    DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 2.1.2; the table:
+    Roller et al. 2021, "Hash Layers for Large Sparse Models". Derived in chapter
+    18.
 
     Raises:
         ValueError: a size is below 1, fewer experts can be chosen from than `top_k`,
@@ -309,7 +310,7 @@ class Experts(Layer):
     Every expert is an `Expert`, with the same arguments. One with `d_shared`
     neurons works for every token, times σ(x · W) if it has a `shared_gate`. With
     `weighs="input"`, a weight multiplies what an expert reads, as in Llama 4. With
-    `norm_eps`, there are five norms, as in Gemma 4: before the router, whose input
+    `own_norms`, there are five norms, as in Gemma 4: before the router, whose input
     is also divided by √D, before the experts, before the shared one, and after
     both. All other arguments are those of `Router`. An expert that no token has
     chosen has a gradient of zeros.
@@ -337,7 +338,8 @@ class Experts(Layer):
         offset: float = 0.0,
         sharpness: float = 1.0,
         router_bias: bool = False,
-        norm_eps: float | None = None,
+        own_norms: bool = False,
+        norm_eps: float = 1e-5,
         dropout: float = 0.0,
         generator: np.random.Generator | None,
         dtype: DTypeLike = np.float32,
@@ -368,7 +370,7 @@ class Experts(Layer):
             self.shared_gate = Linear(d_model, 1, bias=False, **init_kwargs)
         self.norms = [
             RMSNorm(d_model, eps=norm_eps, dtype=dtype)
-            for _ in range(0 if norm_eps is None else 5)
+            for _ in range(5 if own_norms else 0)
         ]
         self.dropout = Dropout(dropout, generator=generator)
 

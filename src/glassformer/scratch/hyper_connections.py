@@ -26,11 +26,13 @@ ROWS, COLUMNS = -1, -2  # the axis to sum over
 def sinkhorn(
     z: Float[np.ndarray, "*B M M"], steps: int, eps: float = 0.0
 ) -> Float[np.ndarray, "*B M M"]:
-    """Makes of any square matrix one with positive entries, of which all rows and all columns nearly sum to 1.
+    """Turns any square matrix into one with positive entries, whose rows and columns all nearly sum to 1.
 
     A softmax makes every row sum to 1. Then all columns are divided by their sums,
     all rows by theirs, and so on, until columns were divided `steps` times. `eps`
-    is added to each entry of the softmax, and to each sum.
+    is added to each entry of the softmax, and to each sum. The columns come last, so
+    their sums are the most exact. The closer the result is to the identity, the more
+    steps it takes until those of the rows are exact, too.
 
     Source: Sinkhorn and Knopp 1967, "Concerning nonnegative matrices and doubly
     stochastic matrices"; as in DeepSeek-V4. Derived in chapter 18.
@@ -139,7 +141,7 @@ class HyperConnection(Layer):
     pre = σ(·) + ε says how much of each stream f reads, post = 2σ(·) how much of
     what f returns is added to each, and mix[m, n] how much of stream m goes on in
     stream n. `mix` is made by `sinkhorn` with that many `steps` and ε = `eps`, so
-    the sum of all streams goes on as it is.
+    the sum of all streams goes on nearly as it is.
 
     At first, f reads the mean of the streams, each gets all of what f returns, and
     `mix` is nearly the identity. So a model, whose streams begin as copies, begins

@@ -25,7 +25,8 @@ class LayerEmbeddings(Layer):
     """Makes the vectors of all layers at once: (norm(x @ W / √D) + √Z · table[ids]) / √2, with x the token vectors.
 
     The table has a row for each token, with the Z numbers of each layer one after
-    the other. Each half has about the size 1, so their sum has, too.
+    the other. √Z multiplies it as √D multiplies token vectors. If both halves have
+    the same size, 1/√2 gives that size to their sum, as long as they are unrelated.
 
     Source: Gemma 3n, and in this form Gemma 4. Derived in chapter 18.
 

@@ -9,6 +9,7 @@ from glassformer import anatomy
 from glassformer.chapters.ch16.cache_calculator import CacheCalculator
 from glassformer.huggingface import config_from_hf, unknown_keys
 from glassformer.inside import cache_bytes
+from glassformer.layers import CompressedAttention
 from tests.anatomy.small import small
 
 FILES = {one["name"]: one["config"] for one in anatomy.shelf()}
@@ -73,6 +74,18 @@ def test_layers_that_reuse_a_cache_and_states_beside_attention_are_ideas_too():
     assert after["kept"][1] > 0
 
 
+def room_for_unfinished_blocks(config):
+    """Returns the bytes in which our code waits for the last position of a block that becomes a compressed token."""
+    numbers = 0
+    for layer, n in config.layers(config.n_layers).values():
+        form = layer.attention.form
+        if isinstance(form, CompressedAttention) and form.compress > 1:
+            width = layer.attention.d_head + (form.indexer.d_head if form.indexer else 0)
+            times = 1 + form.overlapping
+            numbers += n * width * 2 * times * (times * form.compress - 1)
+    return 2 * numbers
+
+
 def test_the_page_counts_what_python_counts_and_the_last_row_is_what_our_code_keeps(call):
     tables, ideas = anatomy.tables() | {"classes": anatomy.classes()}, anatomy.ideas()
     cases = [[file, n] for file in FILES.values() for n in LENGTHS]
@@ -86,7 +99,8 @@ def test_the_page_counts_what_python_counts_and_the_last_row_is_what_our_code_ke
         with contextlib.suppress(ValueError):  # what our code does not run
             config = config_from_hf(file, ignore=unknown_keys(file))
             if config.family == "decoder":
-                assert 2 * kept + 4 * state == cache_bytes(config, n, bytes_per_number=2)
+                more = cache_bytes(config, n, bytes_per_number=2) - (2 * kept + 4 * state)
+                assert more == 0 or 0 < more <= room_for_unfinished_blocks(config)
                 known += 1
     assert known >= 7 * len(LENGTHS)
 

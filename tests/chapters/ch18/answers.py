@@ -12,6 +12,11 @@ ANSWERS = Answers()
 right, wrong, slip = ANSWERS.right, ANSWERS.wrong, ANSWERS.slip
 
 
+def softmax(z):
+    powers = np.exp(z - z.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
 @right("experts.router")
 def route_by_torch(z, top_k, renormalize):
     """Chooses first, and applies softmax to the chosen scores or to all."""
@@ -373,3 +378,126 @@ def streams_with_lonely_positions(streams, reading, writing, mix, sublayer, eps)
 @wrong("streams.sublayer", "You multiplied by mix without transposing it")
 def streams_by_a_product_too_simple(streams, reading, writing, mix, sublayer, eps):
     return streams_by_torch(streams, reading, writing, np.swapaxes(mix, 1, 2), sublayer, eps)
+
+
+# Wrong answers that an earlier judge accepted, or told something that misleads
+@wrong("experts.router", 'kind="stable"')
+def route_by_an_unstable_sort(z, top_k, renormalize):
+    s = softmax(z)
+    chosen = np.argsort(-s, axis=-1)[:, :top_k]
+    weights = np.take_along_axis(s, chosen, axis=-1)
+    return chosen, weights / weights.sum(axis=-1, keepdims=True) if renormalize else weights
+
+
+@wrong("experts.router", "np.argpartition finds the best experts but does not sort them")
+def route_by_a_partition(z, top_k, renormalize):
+    s = softmax(z)
+    chosen = np.argpartition(-s, top_k - 1, axis=-1)[:, :top_k]
+    weights = np.take_along_axis(s, chosen, axis=-1)
+    return chosen, weights / weights.sum(axis=-1, keepdims=True) if renormalize else weights
+
+
+@wrong("experts.choice_bias", 'kind="stable"')
+def biased_route_by_an_unstable_sort(z, bias, top_k, rate):
+    s = 1 / (1 + np.exp(-z))
+    chosen = np.argsort(-(s + bias), axis=-1)[:, :top_k]
+    weights = np.take_along_axis(s, chosen, axis=-1)
+    load = np.bincount(chosen.ravel(), minlength=len(bias))
+    return chosen, weights / weights.sum(axis=-1, keepdims=True), bias + rate * np.sign(load.mean() - load)
+
+
+@wrong("experts.groups", 'kind="stable"')
+def groups_by_an_unstable_sort(s, n_groups, top_groups, top_k):
+    grouped = s.reshape(len(s), n_groups, -1)
+    best = np.argsort(-np.sort(grouped, axis=-1)[..., -2:].sum(axis=-1), axis=-1, kind="stable")
+    kept = (best[:, :top_groups, None] == np.arange(n_groups)).any(axis=1)
+    return np.argsort(-np.where(kept[..., None], grouped, -np.inf).reshape(s.shape), axis=-1)[:, :top_k]
+
+
+slip(
+    "experts.groups", "kind=\"stable\"", "np.argsort(-best, axis=-1, kind=\"stable\")",
+    "np.argsort(-best, axis=-1)",
+)  # fmt: skip
+
+
+@wrong("experts.mixture", "from all A places")
+def mixture_by_places(x, chosen, weights, experts):
+    y = np.zeros(x.shape)
+    for a in range(chosen.shape[1]):
+        for i, expert in enumerate(experts):
+            own = chosen[:, a] == i
+            if own.any():
+                y[own] += weights[own, a, None] * expert(x[own])
+    return y
+
+
+@wrong("experts.balance", "Your P leaves out the tokens")
+def balance_of_the_chosen(p, chosen):
+    hits = np.zeros(p.shape)
+    np.put_along_axis(hits, chosen, 1.0, axis=1)
+    N, X = p.shape
+    f = hits.sum(axis=0) / hits.sum()
+    return X * (f * (p * hits).mean(axis=0)).sum(), np.tile(X * f / N, (N, 1))
+
+
+@wrong("experts.balance", "You took the gradient on to the logits")
+def balance_back_to_the_logits(p, chosen):
+    p = torch.as_tensor(p)
+    z = (p + 1e-300).log().requires_grad_()
+    hits = torch.nn.functional.one_hot(torch.as_tensor(chosen), p.shape[1]).double()
+    loss = p.shape[1] * (hits.mean(dim=(0, 1)) * z.softmax(dim=1).mean(dim=0)).sum()
+    loss.backward()
+    return loss.detach(), z.grad
+
+
+@wrong("experts.router_gradient", "You chose the experts again")
+def router_gradient_of_the_best(grad, z, chosen, renormalize):
+    best = np.argsort(-z, axis=-1, kind="stable")[:, : chosen.shape[1]]
+    return router_gradient_by_autograd(grad, z, best, renormalize)
+
+
+def _drops(chosen, n_experts, room):
+    one_hot = chosen.reshape(-1, 1) == np.arange(n_experts)
+    before = np.cumsum(one_hot, axis=0) - one_hot
+    return ((one_hot * before).sum(axis=1) >= room).reshape(chosen.shape)
+
+
+@wrong("experts.capacity", "You rounded before the end")
+def drops_with_a_product_cut_off(chosen, n_experts, factor):
+    return _drops(chosen, n_experts, -(-int(factor * chosen.size) // n_experts))
+
+
+@wrong("experts.capacity", "You rounded before the end")
+def drops_with_a_share_rounded_up(chosen, n_experts, factor):
+    return _drops(chosen, n_experts, int(math.ceil(chosen.size / n_experts) * factor))
+
+
+@wrong("experts.capacity", "You rounded before the end")
+def drops_with_a_share_rounded_up_twice(chosen, n_experts, factor):
+    return _drops(chosen, n_experts, math.ceil(math.ceil(chosen.size / n_experts) * factor))
+
+
+@wrong("streams.sublayer", "you called the sublayer 2 times")
+def streams_whose_sublayer_runs_twice(streams, reading, writing, mix, sublayer, eps):
+    return streams_by_torch(streams, reading, writing, mix, lambda x: (sublayer(x) + sublayer(x)) / 2, eps)
+
+
+@wrong("streams.sublayer", "Once is enough: all streams use the same y")
+def streams_whose_sublayer_runs_for_each(streams, reading, writing, mix, sublayer, eps):
+    after = [
+        np.asarray(streams_by_torch(streams, reading, writing, mix, sublayer, eps))[:, m]
+        for m in range(streams.shape[1])
+    ]
+    return np.stack(after, axis=1)
+
+
+slip("experts.router", "You returned the weights first", "return chosen, weights", "return weights, chosen")
+slip(
+    "experts.router_gradient", "You put the gradients in the order of the experts' numbers",
+    "    powers", "    chosen = np.sort(chosen, axis=-1)\n    powers",
+)  # fmt: skip
+slip(
+    "experts.choice_bias", "You used the scores of each expert",
+    "load.mean() - load", "s.mean() - s.mean(axis=0)",
+)  # fmt: skip
+slip("experts.capacity", "[False], [False], [True], [False]]; yours is", "np.ceil(", "np.floor(")

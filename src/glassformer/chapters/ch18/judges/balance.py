@@ -40,7 +40,7 @@ def _by_slopes(p, chosen):
     return float(_loss(chosen, p)), slopes_of(partial(_loss, chosen), [p])[0]
 
 
-_even = np.full((4, 4), 0.25)
+_even = np.array([[0.4, 0.3, 0.2, 0.1], [0.1, 0.4, 0.3, 0.2], [0.2, 0.1, 0.4, 0.3], [0.3, 0.2, 0.1, 0.4]])
 balance.case(
     "all experts are used alike: the loss is 1",
     _even, np.array([[0], [1], [2], [3]]), part="loss", want=1.0, what="four tokens that use all experts alike",

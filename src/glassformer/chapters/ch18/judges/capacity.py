@@ -59,6 +59,10 @@ seats.case(
     want=[[False], [False], [False], [True], [False]], what="five tokens with a factor of 1.25",
 )  # fmt: skip
 seats.case(
+    "only the result is rounded: 1.5 · 5 · 1 / 2 = 3.75, so four seats",
+    np.array([[0]] * 5), 2, 1.5, want=[[False]] * 4 + [[True]], what="five tokens with a factor of 1.5",
+)  # fmt: skip
+seats.case(
     "two choices each: both need a seat, and tokens come in order",
     np.array([[0, 1], [1, 0], [2, 0], [0, 2]]), 4, 1.0,
     want=[[False, False], [False, False], [False, True], [True, False]],

@@ -79,6 +79,11 @@ for _title, _N, _X, *_sizes in (
         _title, numbers(_N, _X, seed=18), *_sizes, want=_by_hand,
         what="chosen for N = {}, X = {}, {} groups, the best {} and {} experts".format(_N, _X, *_sizes),
     )  # fmt: skip
+limited.case(
+    "many equal scores: the first group and the first expert still count as the best",
+    np.round(numbers(8, 40, seed=18)), 20, 6, 8, want=_by_hand, what="chosen for scores like 0, 1 and −1",
+    advice='Use np.argsort with kind="stable". Other sorts and np.argpartition do not keep equal scores in order.',
+)  # fmt: skip
 
 
 @limited.mistake("a share from each")

@@ -88,7 +88,8 @@ def _(mixture):
         raise Wrong(said, what="rows", got=True)
     if len(read) > 5:
         said = f"you called 5 experts {len(read)} times. Once each is enough."
-        raise Wrong(said, what="calls", got=True)
+        advice = "Collect the tokens of an expert from all A places before you call it."
+        raise Wrong(said, advice=advice, what="calls", got=max(read) == 1)
 
 
 @mixed.mistake("all tokens")

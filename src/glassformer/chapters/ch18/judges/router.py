@@ -67,6 +67,11 @@ router.case(
     "large scores", np.array([[1000 + math.log(3), 1000.0, 999.0]]), 2, True, want=([[0, 1]], [[0.75, 0.25]]),
     what="one token with scores near 1000", advice="Subtract each token's largest score before the exponential.",
 )  # fmt: skip
+router.also(
+    np.array([[math.log(3), 0.0, -1], [-1000, -1001, math.log(3) - 1000]]), 2, True,
+    want=([[0, 1], [2, 0]], [[0.75, 0.25]] * 2), what="two tokens, one of them with scores near −1000",
+    advice="Subtract each token's largest score before the exponential.",
+)  # fmt: skip
 for _title, _N, _X, _A, _renormalize in (
     ("many tokens, renormalized", 7, 5, 3, True),
     ("many tokens, not renormalized", 7, 5, 3, False),
@@ -79,3 +84,8 @@ for _title, _N, _X, _A, _renormalize in (
         _title, numbers(_N, _X, seed=18), _A, _renormalize, want=_by_hand,
         what=f"N = {_N}, X = {_X}, A = {_A}, {'' if _renormalize else 'not '}renormalized",
     )  # fmt: skip
+router.case(
+    "many equal scores: the first expert still counts as the best",
+    np.round(numbers(8, 32, seed=18)), 6, True, want=_by_hand, what="eight tokens with scores like 0, 1 and −1",
+    advice='Use np.argsort with kind="stable". Other sorts and np.argpartition do not keep equal scores in order.',
+)  # fmt: skip

@@ -69,6 +69,11 @@ back.case(
     np.array([[1.0, 0], [0, 1]]), np.log([[1.0, 1, 2, 6], [2, 6, 1, 1]]), np.array([[3, 2], [1, 0]]), True,
     want=[[0, 0, -0.1875, 0.1875], [0.1875, -0.1875, 0, 0]], what="two tokens, renormalized",
 )  # fmt: skip
+back.case(
+    "the chosen experts need not be the best: here, their probabilities are 0.1 and 0.2",
+    np.array([[1.0, 0]]), _one, np.array([[1, 2]]), False, want=[[-0.06, 0.09, -0.02, -0.01]],
+    what="the same token, with the chosen experts 1 and 2, not renormalized",
+)  # fmt: skip
 for _title, _N, _X, _A, _renormalize in (
     ("any scores, one nudged after the other: renormalized", 6, 5, 3, True),
     ("and not renormalized", 6, 5, 3, False),
@@ -76,14 +81,14 @@ for _title, _N, _X, _A, _renormalize in (
     ("all experts are chosen", 3, 4, 4, True),
     ("", 3, 4, 4, False),
 ):
-    _z = numbers(_N, _X, seed=18)
+    _any = np.argsort(numbers(_N, _X, seed=20), axis=1)[:, :_A]
     back.case(
-        _title, numbers(_N, _A, seed=19), _z, np.argsort(-_z, axis=1)[:, :_A], _renormalize, want=_by_slopes,
+        _title, numbers(_N, _A, seed=19), numbers(_N, _X, seed=18), _any, _renormalize, want=_by_slopes,
         what=f"N = {_N}, X = {_X}, A = {_A}, {'' if _renormalize else 'not '}renormalized",
     )  # fmt: skip
 back.case(
-    "large scores", np.array([[1.0, 0]]), _one + 1000, _own, True, want=[[0.1875, 0, -0.1875, 0]],
-    what="one token with scores near 1000",
+    "large scores", np.array([[1.0, 0]] * 2), np.concatenate([_one + 1000, _one - 1000]), np.repeat(_own, 2, axis=0),
+    True, want=[[0.1875, 0, -0.1875, 0]] * 2, what="two tokens with scores near 1000 and −1000",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from glassformer.exercises.catalogue import exercise
+from glassformer.exercises.expect import Wrong
 from glassformer.exercises.material import numbers
 from glassformer.scratch.hyper_connections import HyperConnection
 from glassformer.shapes import Float
@@ -88,3 +89,12 @@ for _title, _T, _M, _D, _function in (
         abs(numbers(_T, _M, _M, seed=3)), _function, 0.1, want=_number_by_number,
         what=f"T = {_T}, M = {_M} and D = {_D}",
     )  # fmt: skip
+
+
+@among.check("the sublayer is called only once")
+def _(stream_sublayer):
+    calls: list[int] = []
+    stream_sublayer(_streams, _reading, _writing, _half, lambda x: calls.append(1) or 10 * x, 0.0)
+    if len(calls) > 1:
+        advice = "Once is enough: all streams use the same y."
+        raise Wrong(f"you called the sublayer {len(calls)} times.", advice=advice, what="calls", got=calls)
