@@ -13,6 +13,8 @@ import torch
 import transformers
 from transformers import modeling_rope_utils
 
+from glassformer.huggingface import config_from_hf, config_to_hf, unknown_keys
+
 VOCABULARY, CONTEXT = 41, 160
 IDS = {"vocab_size": VOCABULARY, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
 
@@ -648,6 +650,23 @@ def make(case, dtype=torch.float32, attention="eager", sizes=None, **changes):
                 drawn = torch.rand(len(buffer), config.n_routed_experts, generator=generator)
                 buffer.copy_(drawn.argsort(dim=-1)[:, : buffer.shape[-1]])
     return model.to(dtype).eval()
+
+
+def file_of(case, **changes):
+    return IDS | CASES[case].settings | {"model_type": CASES[case].model_type} | changes
+
+
+def assert_as_many_weights(given):
+    """Asserts that a file is read and written, and has as many weights as transformers builds for it."""
+    assert unknown_keys(given) == []
+    config = config_from_hf(given)
+    own = {key: value for key, value in given.items() if key != "model_type"}
+    with torch.device("meta"):
+        theirs = transformers.AutoModelForCausalLM.from_config(
+            transformers.AutoConfig.for_model(given["model_type"], **own)
+        )
+    assert config.parameter_count().total == sum(weight.numel() for weight in theirs.parameters())
+    assert config_from_hf(config_to_hf(config)) == config
 
 
 class _DoubleTorch:

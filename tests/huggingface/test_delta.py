@@ -10,14 +10,10 @@ from glassformer.anatomy import read, shelf
 from glassformer.huggingface import config_from_hf, load, save, state_from_hf
 from glassformer.huggingface.configs import described
 
-from .models import CASES, IDS, STATES, make, numpy
+from .models import CASES, STATES, file_of, make, numpy
 
 LINEAR, FULL = "linear_attention", "full_attention"
 DELTA = ("qwen3_5-delta", "qwen3_next-delta", "kimi_linear", "olmo_hybrid", "olmo_hybrid-nope")
-
-
-def file_of(case, **changes):
-    return IDS | CASES[case].settings | {"model_type": CASES[case].model_type} | changes
 
 
 def assert_same_states(one, other):

@@ -92,9 +92,10 @@ def measure(
     checks.one_of("part", part, PARTS)
     checks.one_of("contestant", contestant, tuple(CONTESTANTS))
     if part == "seconds":
-        runs = {name: made(name, seed, steps or 4, changes) for name in CONTESTANTS}
-        models = {name: (drawn(config, seed), *rest) for name, (config, *rest) in runs.items()}
-        for _, task, _ in models.values():
+        models: dict[str, Sequence[Any]] = {}
+        for name in CONTESTANTS:
+            config, task, training = made(name, seed, steps or 4, changes)
+            models[name] = drawn(config, seed), task, training
             task.held_out = task.held_out[: T + 1]  # each time ends with a validation, which is not measured
         return {"seconds": seconds_of(models), "reading": reading(models)}
     config, task, training = made(contestant, seed, steps or STEPS, changes)
@@ -123,6 +124,7 @@ def made(
     """Returns a contestant's configuration, its task, and how it is trained."""
     recipe = recipe_of("rope", T, seed, steps, (f"training.batch_size={BATCH}", *changes))
     _, task, config = recipe.made_for(corpus())
+    assert isinstance(task, NextToken)
     return config.replace(**CONTESTANTS[contestant]), task, recipe.training
 
 

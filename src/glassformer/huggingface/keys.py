@@ -30,6 +30,11 @@ class Key(NamedTuple):
     words: Mapping[Any, Any] | None = None
 
 
+def with_default(key: Any, default: Any) -> Any:
+    """Returns a key with this default; a whole key, or None, takes its place."""
+    return default if default is None or isinstance(default, Key) else key._replace(default=default)
+
+
 ELSEWHERE = "; chapter 15 draws where some of today's models differ"
 
 SHOWN = 8  # how many unknown keys a message names at most

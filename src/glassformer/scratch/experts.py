@@ -444,12 +444,13 @@ class Experts(Layer):
             grad_weights[tokens, places] = along
             np.add.at(grad_x, tokens, from_x)
         from_router = self.router.backward(grad_weights, saved)
-        parts = [from_router, grad_x, from_shared]
+        parts: list[Any] = [from_router, grad_x, from_shared]
         if self.norms:
             parts[0] = from_router / math.sqrt(shape[-1])
             pairs = [*zip(self.norms[:3], parts, strict=True)]
             parts = [n.backward(part, saved) for n, part in reversed(pairs)]
-        return sum(parts).reshape(shape)
+        from_all: Any = sum(parts)
+        return from_all.reshape(shape)
 
     def _work(self, chosen: Integer[np.ndarray, "N A"]) -> Iterator[tuple]:
         """Yields each expert with the tokens that have chosen it, and at which of A places each of them has."""

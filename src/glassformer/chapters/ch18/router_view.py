@@ -90,7 +90,7 @@ def measure(model: Any, tokenizer: Any, ids: Integer[np.ndarray, " N"]) -> dict[
 
 
 def _experts_of(config: ModelConfig) -> int:
-    [kind] = config.kinds.values()
+    [kind] = (config.kinds or {}).values()
     return kind["experts"].n_experts
 
 
@@ -132,7 +132,7 @@ class RouterView(ModelView, module="router_view"):
 
     def probabilities(self) -> Float[np.ndarray, "L T X"]:
         """Computes the probabilities of all experts at each character, with `glassformer.scratch`."""
-        model = self._source.model
+        model: Any = self._source.model
         ids = self._source.tokenizer.encode(self.text[: self._source.config.context_length])
         with trace() as seen:
             model(ids[None])

@@ -1,7 +1,7 @@
 """The families whose files can be read and written: a file for each, or for several that are closely related.
 
 Every `Format` in a module of this folder is a family. Adding one takes a module, whose `Format` can be derived from
-another by `dataclasses.replace`, and a case of `tests/huggingface/models.py`.
+another by its method `derive`, and a case of `tests/huggingface/models.py`.
 """
 
 from dataclasses import replace

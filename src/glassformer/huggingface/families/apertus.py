@@ -1,24 +1,18 @@
 """Apertus: a LLaMA with norms of queries and keys, and without gates: its activation learns two numbers."""
 
-from dataclasses import replace
-
 from glassformer.huggingface.families.format import ACTIVATION_WORDS
-from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, llama_with
+from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key
 
-APERTUS = replace(
-    LLAMA,
+APERTUS = LLAMA.derive(
     model_type="apertus",
     architectures=("ApertusForCausalLM", "ApertusModel"),
-    fields=llama_with(
-        {
-            "norm_eps": Key("rms_norm_eps", 1e-5),
-            "feedforward": Key("hidden_act", "xielu", words={"xielu": "xielu", **ACTIVATION_WORDS}),
-            "feedforward_bias": None,
-        }
-    ),
-    always={**LLAMA.always, "qk_norm": True, "feedforward_bias": False},
+    fields={
+        "norm_eps": 1e-5,
+        "feedforward": Key("hidden_act", "xielu", words={"xielu": "xielu", **ACTIVATION_WORDS}),
+    },
+    always={"qk_norm": True, "feedforward_bias": False},
     rope=Rope(
         base=12_000_000.0,
         default={
@@ -35,17 +29,13 @@ APERTUS = replace(
         ("qk_norm", (True, None), "queries and keys always have norms in this family"),
         ("post_norm", (False, None), "norms come before the sublayers in this family"),
     ),
-    without_effect={**LLAMA.without_effect, "hidden_dropout": "concerns training only"},
+    without_effect={"hidden_dropout": "concerns training only"},
     claims=None,
-    layout=replace(
-        LLAMA.layout,
-        names={
-            **LLAMA.layout.names,
-            "decoder.blocks.#.norm_attention": "model.layers.#.attention_layernorm",
-            "decoder.blocks.#.norm_feedforward": "model.layers.#.feedforward_layernorm",
-            "decoder.blocks.#.feedforward.activate": "model.layers.#.mlp.act_fn",
-        },
-        ignored=rf"{LLAMA.layout.ignored}|\bact_fn\.(beta|eps)$",
-        constants={"act_fn.alpha_p": {"act_fn.beta": 0.5, "act_fn.eps": -1e-6}},
-    ),
+    names={
+        "decoder.blocks.#.norm_attention": "model.layers.#.attention_layernorm",
+        "decoder.blocks.#.norm_feedforward": "model.layers.#.feedforward_layernorm",
+        "decoder.blocks.#.feedforward.activate": "model.layers.#.mlp.act_fn",
+    },
+    ignored=rf"{LLAMA.layout.ignored}|\bact_fn\.(beta|eps)$",
+    constants={"act_fn.alpha_p": {"act_fn.beta": 0.5, "act_fn.eps": -1e-6}},
 )

@@ -27,21 +27,13 @@ def read(form: Format, given: Mapping[str, Any], names: Any) -> dict[str, Any]:
     if names:
         head = any(name.startswith("cls.predictions.") for name in names)
         pooler = any(re.match(r"(bert\.)?pooler\.", name) for name in names)
-    return {
-        "head": "tied" if head else "none",
-        "head_transform": head,
-        "head_bias": head,
-        "pooler": pooler,
-    }
+    return {"head": "tied" if head else "none", "head_transform": head, "head_bias": head, "pooler": pooler}
 
 
 def write(config: ModelConfig) -> dict[str, Any]:
     """Returns what a file has beyond the tables."""
     headed = "BertForPreTraining" if config.pooler else "BertForMaskedLM"
-    return {
-        "architectures": ["BertModel" if config.head == "none" else headed],
-        "tie_word_embeddings": True,
-    }
+    return {"architectures": ["BertModel" if config.head == "none" else headed], "tie_word_embeddings": True}
 
 
 BERT = Format(

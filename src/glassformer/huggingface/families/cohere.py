@@ -3,30 +3,16 @@
 In Command A, most layers have a window, and those without one do not rotate.
 """
 
-from dataclasses import replace
-
 from glassformer.huggingface.families.format import Kinds, PartOf
-from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, llama_with, windows
+from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, windows
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key, each_of
 
-COHERE = replace(
-    LLAMA,
+COHERE = LLAMA.derive(
     model_type="cohere",
     architectures=("CohereForCausalLM", "CohereModel"),
-    fields=llama_with(
-        {
-            "norm_eps": Key("layer_norm_eps", 1e-5),
-            "head_scale": Key("logit_scale", 0.0625),
-            "feedforward_bias": None,
-        }
-    ),
-    always={
-        **LLAMA.always,
-        "norm": "layernorm_gain",
-        "rope_layout": "interleaved",
-        "feedforward_bias": False,
-    },
+    fields={"norm_eps": Key("layer_norm_eps", 1e-5), "head_scale": Key("logit_scale", 0.0625)},
+    always={"norm": "layernorm_gain", "rope_layout": "interleaved", "feedforward_bias": False},
     rope=Rope(base=500_000.0),
     parts={"residual": PartOf("Residual", {"placement": "parallel"})},
     must_be=(
@@ -36,20 +22,12 @@ COHERE = replace(
     ),
     tied=True,
     claims=None,
-    layout=replace(
-        LLAMA.layout,
-        names={
-            ours: place
-            for ours, place in LLAMA.layout.names.items()
-            if not ours.endswith(".norm_feedforward")
-        },
-    ),
+    names={"decoder.blocks.#.norm_feedforward": None},
 )
-COHERE2 = replace(
-    COHERE,
+COHERE2 = COHERE.derive(
     model_type="cohere2",
     architectures=("Cohere2ForCausalLM", "Cohere2Model"),
-    fields=llama_with({"d_head": None}, COHERE),
+    fields={"d_head": None},
     rope=Rope(),
     kinds=Kinds(
         key="layer_types",
@@ -59,7 +37,6 @@ COHERE2 = replace(
     ),
     must_be=(*RULES, *COHERE.must_be[len(LLAMA.must_be) :]),
     without_effect={
-        **COHERE.without_effect,
         "head_dim": "a head always has hidden_size / num_attention_heads numbers",
         **each_of(
             "says what all models of this family do",

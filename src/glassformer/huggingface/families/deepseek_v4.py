@@ -5,7 +5,6 @@ compressor has a base and a stretching of its own.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from glassformer import _checks as checks
@@ -22,7 +21,7 @@ from glassformer.huggingface.families.format import (
     needed,
     words_of_layers,
 )
-from glassformer.huggingface.families.llama import LLAMA, NO_BIASES, NO_FEEDFORWARD_BIASES, RULES, llama_with
+from glassformer.huggingface.families.llama import LLAMA, NO_BIASES, NO_FEEDFORWARD_BIASES, RULES
 from glassformer.huggingface.families.rope import OfKind, Rope
 from glassformer.huggingface.keys import Key, contradiction, unsupported
 from glassformer.layers import CompressedAttention, Indexer, Streams
@@ -47,11 +46,7 @@ OF_INDEXER = {
     "d_head": ("index_head_dim", 128),
     "top_k": ("index_topk", 512),
 }
-OF_STREAMS = {
-    "n_streams": ("hc_mult", 4),
-    "steps": ("hc_sinkhorn_iters", 20),
-    "eps": ("hc_eps", 1e-6),
-}
+OF_STREAMS = {"n_streams": ("hc_mult", 4), "steps": ("hc_sinkhorn_iters", 20), "eps": ("hc_eps", 1e-6)}
 BY_TOKEN, BY_SCORE = "hash_moe", "moe"
 
 
@@ -240,25 +235,11 @@ IN_FILES = (
     (".gate.bias", ".gate.e_score_correction_bias"),
 )
 """Pieces of names in files, one after the other, and what takes their place in memory."""
-DEEPSEEK_V4 = replace(
-    LLAMA,
+DEEPSEEK_V4 = LLAMA.derive(
     model_type="deepseek_v4",
     architectures=("DeepseekV4ForCausalLM", "DeepseekV4Model"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 1),
-            "d_head": Key("head_dim", 512),
-            "d_ff": Key("moe_intermediate_size", 2048),
-            "attention_bias": None,
-            "feedforward_bias": None,
-        }
-    ),
-    always={
-        **LLAMA.always,
-        "rope_layout": "interleaved",
-        "attention_bias": "none",
-        "feedforward_bias": False,
-    },
+    fields={"n_kv_heads": 1, "d_head": 512, "d_ff": Key("moe_intermediate_size", 2048)},
+    always={"rope_layout": "interleaved", "attention_bias": "none", "feedforward_bias": False},
     rope=ROPE,
     layers=layers,
     sparse=Sparse(
@@ -304,37 +285,33 @@ DEEPSEEK_V4 = replace(
     ),
     aliases={"num_local_experts": "n_routed_experts", "intermediate_size": "moe_intermediate_size"},
     without_effect={
-        **LLAMA.without_effect,
         **TRAINING,
         "expert_dtype": "says how the weights of experts were stored: names and types show it",
         "num_nextn_predict_layers": "belongs to layers that predict several tokens, which are left out",
     },
     claims=is_v4,
-    layout=replace(
-        LLAMA.layout,
-        names={
-            **{name: place for name, place in LLAMA.layout.names.items() if ".attention." not in name},
-            OURS: THEIRS,  # sinks
-            f"{OURS}.W_q_down": linear(f"{THEIRS}.q_a_proj"),
-            f"{OURS}.norm_q": f"{THEIRS}.q_a_norm",
-            f"{OURS}.W_q_up": linear(f"{THEIRS}.q_b_proj"),
-            f"{OURS}.W_kv": linear(f"{THEIRS}.kv_proj"),
-            f"{OURS}.norm_kv": f"{THEIRS}.kv_norm",
-            f"{OURS}.W_o_down": Place(f"{THEIRS}.o_a_proj", grouped=True),
-            f"{OURS}.W_o_up": linear(f"{THEIRS}.o_b_proj"),
-            f"{OURS}.indexer.W_q": linear(f"{THEIRS}.compressor.indexer.q_b_proj"),
-            f"{OURS}.indexer.W_w": linear(f"{THEIRS}.compressor.indexer.scorer.weights_proj"),
-            **_compressor(f"{OURS}.compressor", f"{THEIRS}.compressor"),
-            **_compressor(f"{OURS}.indexer.compressor", f"{THEIRS}.compressor.indexer"),
-            **_numbers("decoder.blocks.#.streams_attention", "model.layers.#.attn_hc."),
-            **_numbers("decoder.blocks.#.streams_feedforward", "model.layers.#.ffn_hc."),
-            **_numbers("decoder.streams", "model.hc_head.hc_"),
-            **OF_EXPERTS,
-            **named(MLP, W_gate="w1", W_up="w3", W_down="w2", shared="shared_experts"),
-            CHOICE_BIAS.replace("choice_bias", "table"): f"{MLP}.gate.tid2eid",
-        },
-        packed=PACKED,
-        others=IN_FILES,
-        ignored=LLAMA.layout.ignored + r"|^(model\.)?mtp\.",
-    ),
+    names={
+        **{name: None for name in LLAMA.layout.names if ".attention." in name},
+        OURS: THEIRS,  # sinks
+        f"{OURS}.W_q_down": linear(f"{THEIRS}.q_a_proj"),
+        f"{OURS}.norm_q": f"{THEIRS}.q_a_norm",
+        f"{OURS}.W_q_up": linear(f"{THEIRS}.q_b_proj"),
+        f"{OURS}.W_kv": linear(f"{THEIRS}.kv_proj"),
+        f"{OURS}.norm_kv": f"{THEIRS}.kv_norm",
+        f"{OURS}.W_o_down": Place(f"{THEIRS}.o_a_proj", grouped=True),
+        f"{OURS}.W_o_up": linear(f"{THEIRS}.o_b_proj"),
+        f"{OURS}.indexer.W_q": linear(f"{THEIRS}.compressor.indexer.q_b_proj"),
+        f"{OURS}.indexer.W_w": linear(f"{THEIRS}.compressor.indexer.scorer.weights_proj"),
+        **_compressor(f"{OURS}.compressor", f"{THEIRS}.compressor"),
+        **_compressor(f"{OURS}.indexer.compressor", f"{THEIRS}.compressor.indexer"),
+        **_numbers("decoder.blocks.#.streams_attention", "model.layers.#.attn_hc."),
+        **_numbers("decoder.blocks.#.streams_feedforward", "model.layers.#.ffn_hc."),
+        **_numbers("decoder.streams", "model.hc_head.hc_"),
+        **OF_EXPERTS,
+        **named(MLP, W_gate="w1", W_up="w3", W_down="w2", shared="shared_experts"),
+        CHOICE_BIAS.replace("choice_bias", "table"): f"{MLP}.gate.tid2eid",
+    },
+    packed=PACKED,
+    others=IN_FILES,
+    ignored=LLAMA.layout.ignored + r"|^(model\.)?mtp\.",
 )

@@ -1,85 +1,56 @@
 """dots.llm1 and Hy3: a LLaMA with norms of queries and keys, and experts like those of DeepSeek-V3."""
 
-from dataclasses import replace
-
-from glassformer.huggingface.families.deepseek import (
-    ALIASES,
-    CHOICE_BIAS,
-    DRAFTS,
-    FIRST,
-    MLP,
-    OF_EXPERTS,
-    PACKED,
-    ROUTING,
-    WITHOUT_EFFECT,
-    routed,
-)
-from glassformer.huggingface.families.experts import after_first, has_experts, listed, named
-from glassformer.huggingface.families.format import Sparse
-from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, llama_with, windows
+from glassformer.huggingface.families import deepseek
+from glassformer.huggingface.families.experts import after_first, has_experts, listed, mixture, named
+from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, windows
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import NEEDED, Key
 
-DOTS1 = replace(
-    LLAMA,
+DOTS1 = LLAMA.derive(
     model_type="dots1",
     architectures=("Dots1ForCausalLM", "Dots1Model"),
-    fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 32), "feedforward_bias": None}),
-    always={**LLAMA.always, "qk_norm": True, "feedforward_bias": False},
+    fields={"n_kv_heads": 32},
+    always={"qk_norm": True, "feedforward_bias": False},
     kinds=windows(first=Key("max_window_layers", 62)),
-    sparse=routed(NEEDED, NEEDED, 1408, after_first(FIRST, 0), n_shared=NEEDED, renormalize=False),
-    must_be=(*RULES, NO_FEEDFORWARD_BIASES, *ROUTING),
-    aliases=ALIASES,
-    without_effect=WITHOUT_EFFECT,
+    sparse=deepseek.routed(
+        NEEDED, NEEDED, 1408, after_first(deepseek.FIRST, 0), n_shared=NEEDED, renormalize=False
+    ),
+    must_be=(*RULES, NO_FEEDFORWARD_BIASES, *deepseek.ROUTING),
+    aliases=deepseek.ALIASES,
+    without_effect={**deepseek.WITHOUT_EFFECT, "max_window_layers": None},
     claims=has_experts,
-    layout=replace(LLAMA.layout, names={**LLAMA.layout.names, **OF_EXPERTS}, packed=PACKED, drafts=DRAFTS),
+    names=deepseek.OF_EXPERTS,
+    packed=deepseek.PACKED,
+    drafts=deepseek.DRAFTS,
 )
-HY_V3 = replace(
-    DOTS1,
+HY_V3 = DOTS1.derive(
     model_type="hy_v3",
     architectures=("HYV3ForCausalLM", "HYV3Model"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 8),
-            "d_head": Key("head_dim", 128),
-            "norm_eps": Key("rms_norm_eps", 1e-5),
-        },
-        DOTS1,
-    ),
+    fields={"n_kv_heads": 8, "d_head": 128, "norm_eps": 1e-5},
     rope=Rope(base=11_158_840.0),
     kinds=None,
-    sparse=Sparse(
-        experts={
-            "n_experts": Key("num_experts", 192),
-            "top_k": Key("num_experts_per_tok", 8),
-            "scores": "sigmoid",
-            "choice_bias": True,
-            "sum_eps": 1e-20,
-            "scale": Key("router_scaling_factor", 2.826),
-        },
-        d_ff=Key("moe_intermediate_size", 1536),
+    sparse=mixture(
+        *(Key("num_experts", 192), 8, 1536, listed(1)),
         n_shared=Key("num_shared_experts", 1),
-        where=listed(1),
+        scale=Key("router_scaling_factor", 2.826),
+        sum_eps=1e-20,
+        **deepseek.BIASED,
     ),
     must_be=(*LLAMA.must_be, NO_FEEDFORWARD_BIASES),
     aliases={"num_local_experts": "num_experts"},
     without_effect={
-        **WITHOUT_EFFECT,
-        FIRST: "mlp_layer_types says it; without that, the first layer is dense",
+        **deepseek.WITHOUT_EFFECT,
+        deepseek.FIRST: "mlp_layer_types says it; without that, the first layer is dense",
         "enable_moe_fp32_combine": "says in what type experts are added up: here, in that of the model",
     },
-    layout=replace(
-        DOTS1.layout,
-        names={
-            **LLAMA.layout.names,
-            **named(MLP, "router.gate", shared="shared_mlp"),
-            CHOICE_BIAS: f"{MLP}.expert_bias",
-        },
-        # In memory
-        others=(
-            (".mlp.gate.", ".mlp.router.gate."),
-            (".shared_experts.", ".shared_mlp."),
-            (".e_score_correction_bias", ".expert_bias"),
-        ),
+    names={
+        **named(deepseek.MLP, "router.gate", shared="shared_mlp"),
+        deepseek.CHOICE_BIAS: f"{deepseek.MLP}.expert_bias",
+    },
+    # In memory
+    others=(
+        (".mlp.gate.", ".mlp.router.gate."),
+        (".shared_experts.", ".shared_mlp."),
+        (".e_score_correction_bias", ".expert_bias"),
     ),
 )

@@ -6,7 +6,15 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.format import Place, Where, few, linear, words_of_layers
+from glassformer.huggingface.families.format import (
+    EVERYWHERE,
+    Place,
+    Sparse,
+    Where,
+    few,
+    linear,
+    words_of_layers,
+)
 from glassformer.huggingface.keys import Key, each_of, unsupported
 
 TRAINING = each_of(
@@ -19,6 +27,21 @@ TRAINING = each_of(
 def either(name: str, default: bool) -> Key:
     """Returns a key that must be true or false."""
     return Key(name, default, words={True: True, False: False})
+
+
+def mixture(
+    n_experts: Key, top_k: Any, width: int | None = None, where: Where = EVERYWHERE, **more: Any
+) -> Sparse:
+    """Returns a table of experts with the usual keys, of which `top_k` can be another, and `more` of its arguments.
+
+    Numbers are those that a file has if it does not say. Without a `width`, experts are as wide as other layers.
+    """
+    of_table = {name: more.pop(name) for name in ("n_shared", "by_token") if name in more}
+    chosen = top_k if isinstance(top_k, Key) else Key("num_experts_per_tok", top_k)
+    d_ff = None if width is None else Key("moe_intermediate_size", width)
+    return Sparse(
+        experts={"n_experts": n_experts, "top_k": chosen, **more}, d_ff=d_ff, where=where, **of_table
+    )
 
 
 def has_experts(config: ModelConfig) -> bool:

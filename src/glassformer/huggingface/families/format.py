@@ -4,13 +4,14 @@
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 from typing import Any, NamedTuple
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
 from glassformer.huggingface.families.rope import Rope
-from glassformer.huggingface.keys import Key, Rule, contradiction, unsupported
+from glassformer.huggingface.keys import Key, Rule, contradiction, unsupported, with_default
 from glassformer.layers import PLACES
 
 Shape = tuple[int, ...]
@@ -138,6 +139,15 @@ class Layout:
     ignored: str = r"(?!)"
     drafts: str = r"(?!)"
     constants: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+LAYOUT = {one.name for one in dataclass_fields(Layout)}
+NOTHING: Mapping[str, Any] = {}
+
+
+def _changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a table with other entries, and without those that are None."""
+    return {name: entry for name, entry in {**table, **changes}.items() if entry is not None}
 
 
 # Configurations
@@ -273,6 +283,34 @@ class Format:
     write: Callable[[ModelConfig], dict[str, Any]] | None = None
     claims: Callable[[ModelConfig], bool] | None = None
     layout: Layout
+
+    def derive(
+        self,
+        *,
+        fields: Mapping[str, Any] = NOTHING,
+        always: Mapping[str, Any] = NOTHING,
+        names: Mapping[str, Place | str | None] = NOTHING,
+        without_effect: Mapping[str, str | None] = NOTHING,
+        **others: Any,
+    ) -> "Format":
+        """Returns a family that differs from this one.
+
+        Entries of `fields`, `always`, `names` and `without_effect` are added to these tables, or take the place of
+        those with the same name; None removes one. A number among the fields is another default of the same key. What
+        a family always has is no longer a field, and the reverse. All `others` replace what this family or its layout
+        has.
+        """
+        keys = {ours: with_default(self.fields.get(ours, key), key) for ours, key in fields.items()}
+        layout = {name: others.pop(name) for name in LAYOUT & others.keys()}
+        layout["names"] = _changed(self.layout.names, names)
+        return replace(
+            self,
+            fields=_changed({ours: self.fields[ours] for ours in self.fields if ours not in always}, keys),
+            always=_changed({ours: self.always[ours] for ours in self.always if ours not in fields}, always),
+            layout=replace(self.layout, **layout),
+            without_effect=_changed(self.without_effect, without_effect),
+            **others,
+        )
 
     @property
     def part_keys(self) -> dict[str, Key]:

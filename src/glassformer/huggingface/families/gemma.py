@@ -4,10 +4,14 @@ From Gemma 2 on, post_attention_layernorm is the norm after attention, which in 
 feed-forward. Gemma 2 has soft caps.
 """
 
-from dataclasses import replace
-
 from glassformer.huggingface.families.format import GATES, PartOf, Place
-from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, llama_with, windows
+from glassformer.huggingface.families.llama import (
+    GAINS_WITHOUT_ONE,
+    LLAMA,
+    NO_FEEDFORWARD_BIASES,
+    RULES,
+    windows,
+)
 from glassformer.huggingface.families.rope import OfKind, Rope
 from glassformer.huggingface.keys import Key
 
@@ -16,50 +20,36 @@ ALWAYS = (
     NO_FEEDFORWARD_BIASES,
     ("use_bidirectional_attention", (False, None), "a query sees only itself and what comes before it"),
 )
-GEMMA = replace(
-    LLAMA,
+GEMMA = LLAMA.derive(
     model_type="gemma",
     architectures=("GemmaForCausalLM", "GemmaModel"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 16),
-            "d_head": Key("head_dim", 256),
-            # Files that say "gelu" mean its approximation, as transformers knows
-            "feedforward": Key("hidden_act", TANH, words=GATES | {"gelu": "geglu_tanh"}),
-            "feedforward_bias": None,
-            "embedding_scale": Key("hidden_size", power=0.5),
-        }
-    ),
-    always={**LLAMA.always, "feedforward_bias": False},
+    fields={
+        "n_kv_heads": 16,
+        "d_head": 256,
+        # Files that say "gelu" mean its approximation, as transformers knows
+        "feedforward": Key("hidden_act", TANH, words=GATES | {"gelu": "geglu_tanh"}),
+        "embedding_scale": Key("hidden_size", power=0.5),
+    },
+    always={"feedforward_bias": False},
     must_be=(*LLAMA.must_be, *ALWAYS, ("hidden_activation", (TANH, None), "hidden_act names the activation")),
     tied=True,
     claims=None,
-    layout=replace(
-        LLAMA.layout,
-        names={
-            ours: Place(str(theirs), added=1.0) if "norm" in ours else theirs
-            for ours, theirs in LLAMA.layout.names.items()
-        },
-    ),
+    names=GAINS_WITHOUT_ONE,
 )
 NORMS = {
     "attention.norm_output": "post_attention_layernorm",
     "norm_feedforward": "pre_feedforward_layernorm",
     "feedforward.norm_output": "post_feedforward_layernorm",
 }
-GEMMA2 = replace(
-    GEMMA,
+GEMMA2 = GEMMA.derive(
     model_type="gemma2",
     architectures=("Gemma2ForCausalLM", "Gemma2Model"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 4),
-            "feedforward": Key("hidden_activation", TANH, words=GATES),
-            "attention_scale": Key("query_pre_attn_scalar", 256, power=-0.5),
-            "logit_cap": Key("final_logit_softcapping", 30.0),
-        },
-        GEMMA,
-    ),
+    fields={
+        "n_kv_heads": 4,
+        "feedforward": Key("hidden_activation", TANH, words=GATES),
+        "attention_scale": Key("query_pre_attn_scalar", 256, power=-0.5),
+        "logit_cap": Key("final_logit_softcapping", 30.0),
+    },
     kinds=windows(every=2),
     parts={
         "residual": PartOf("Residual", {"placement": "sandwich"}),
@@ -68,37 +58,28 @@ GEMMA2 = replace(
     must_be=(*RULES, *ALWAYS),
     also=("attention_multiplier",),
     without_effect={
-        **LLAMA.without_effect,
         "hidden_act": "another name, which transformers does not read",
         "cache_implementation": "says how transformers stores keys and values",
     },
     claims=LLAMA.claims,
-    layout=replace(
-        GEMMA.layout,
-        names={
-            **GEMMA.layout.names,
-            **{
-                f"decoder.blocks.#.{ours}": Place(f"model.layers.#.{theirs}", added=1.0)
-                for ours, theirs in NORMS.items()
-            },
-        },
-    ),
+    names={
+        **{
+            f"decoder.blocks.#.{ours}": Place(f"model.layers.#.{theirs}", added=1.0)
+            for ours, theirs in NORMS.items()
+        }
+    },
 )
-GEMMA3 = replace(
-    GEMMA2,
+GEMMA3 = GEMMA2.derive(
     model_type="gemma3_text",
     architectures=("Gemma3ForCausalLM", "Gemma3TextModel"),
-    fields=llama_with(
-        {
-            # The files of models that read images leave out what is usual
-            "vocab_size": Key("vocab_size", 262_208),
-            "context_length": Key("max_position_embeddings", 131_072),
-            "n_heads": Key("num_attention_heads", 8),
-            "logit_cap": Key("final_logit_softcapping", None),
-        },
-        GEMMA2,
-    ),
-    always={**GEMMA2.always, "qk_norm": True},
+    fields={
+        # The files of models that read images leave out what is usual
+        "vocab_size": 262_208,
+        "context_length": 131_072,
+        "n_heads": 8,
+        "logit_cap": Key("final_logit_softcapping", None),
+    },
+    always={"qk_norm": True},
     rope=Rope(
         kinds={
             "windowed": OfKind("sliding_attention", "rope_local_base_freq", 10_000.0, False),
@@ -107,5 +88,5 @@ GEMMA3 = replace(
     ),
     kinds=windows(every=Key("sliding_window_pattern", 6)),
     parts=GEMMA2.parts | {"scores": PartOf("SoftCap", {"cap": Key("attn_logit_softcapping", None)})},
-    without_effect={**GEMMA2.without_effect, "_sliding_window_pattern": "layer_types say the same"},
+    without_effect={"_sliding_window_pattern": "layer_types say the same"},
 )

@@ -22,13 +22,7 @@ from glassformer.huggingface.families.format import (
     words_of_layers,
 )
 from glassformer.huggingface.families.gemma import NORMS, TANH
-from glassformer.huggingface.families.llama import (
-    ATTENTION_BIAS,
-    LLAMA,
-    NO_FEEDFORWARD_BIASES,
-    RULES,
-    llama_with,
-)
+from glassformer.huggingface.families.llama import ATTENTION_BIAS, LLAMA, NO_FEEDFORWARD_BIASES, RULES
 from glassformer.huggingface.families.rope import OfKind, Rope
 from glassformer.huggingface.keys import Key, contradiction, unsupported
 from glassformer.layers import Experts, KeyValueSharing, LayerEmbeddings, Residual, StreamScale
@@ -122,22 +116,18 @@ NORMS_OF_EXPERTS = (
     *("router", "pre_feedforward_layernorm_2", "pre_feedforward_layernorm"),
     *("post_feedforward_layernorm_2", "post_feedforward_layernorm_1"),
 )
-GEMMA4 = replace(
-    LLAMA,
+GEMMA4 = LLAMA.derive(
     model_type="gemma4_text",
     architectures=("Gemma4ForCausalLM", "Gemma4TextModel"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 4),
-            "d_head": Key("head_dim", 256),
-            "feedforward": Key("hidden_activation", TANH, words=GATES),
-            "feedforward_bias": None,
-            "attention_bias": ATTENTION_BIAS,
-            "embedding_scale": Key("hidden_size", power=0.5),
-            "logit_cap": Key("final_logit_softcapping", None),
-        }
-    ),
-    always={**LLAMA.always, "qk_norm": True, "attention_scale": 1.0, "feedforward_bias": False},
+    fields={
+        "n_kv_heads": 4,
+        "d_head": 256,
+        "feedforward": Key("hidden_activation", TANH, words=GATES),
+        "attention_bias": ATTENTION_BIAS,
+        "embedding_scale": Key("hidden_size", power=0.5),
+        "logit_cap": Key("final_logit_softcapping", None),
+    },
+    always={"qk_norm": True, "attention_scale": 1.0, "feedforward_bias": False},
     rope=ROPE,
     layers=layers,
     read=read,
@@ -159,24 +149,20 @@ GEMMA4 = replace(
     aliases={**LLAMA.aliases, "expert_intermediate_size": "moe_intermediate_size"},
     tied=True,
     claims=claims_none,
-    layout=replace(
-        LLAMA.layout,
-        names={
-            **LLAMA.layout.names,
-            **{f"{OURS}.{ours}": f"{THEIRS}.{theirs}" for ours, theirs in NORMS.items()},
-            f"{OURS}.scale": f"{THEIRS}.layer_scalar",
-            f"{OURS}.layer_embedding.W_gate": linear(f"{THEIRS}.per_layer_input_gate"),
-            f"{OURS}.layer_embedding.W_down": linear(f"{THEIRS}.per_layer_projection"),
-            f"{OURS}.layer_embedding.norm_output": f"{THEIRS}.post_per_layer_input_norm",
-            **{f"{EXPERTS}.norms.{i}": f"{THEIRS}.{name}" for i, name in enumerate(NORMS_OF_EXPERTS)},
-            f"{EXPERTS}.norms.0.weight": f"{THEIRS}.router.scale",
-            f"{EXPERTS}.router.W": linear(f"{THEIRS}.router.proj"),
-            f"{EXPERTS}.router.expert_scale": f"{THEIRS}.router.per_expert_scale",
-            **{f"{EXPERTS}.shared.{ours}": linear(f"{THEIRS}.mlp.{name}") for ours, name in GATED.items()},
-            **packed(f"{THEIRS}.experts"),
-            "decoder.layer_embeddings.table": "model.embed_tokens_per_layer",
-            "decoder.layer_embeddings.W": linear("model.per_layer_model_projection"),
-            "decoder.layer_embeddings.norm": "model.per_layer_projection_norm",
-        },
-    ),
+    names={
+        **{f"{OURS}.{ours}": f"{THEIRS}.{theirs}" for ours, theirs in NORMS.items()},
+        f"{OURS}.scale": f"{THEIRS}.layer_scalar",
+        f"{OURS}.layer_embedding.W_gate": linear(f"{THEIRS}.per_layer_input_gate"),
+        f"{OURS}.layer_embedding.W_down": linear(f"{THEIRS}.per_layer_projection"),
+        f"{OURS}.layer_embedding.norm_output": f"{THEIRS}.post_per_layer_input_norm",
+        **{f"{EXPERTS}.norms.{i}": f"{THEIRS}.{name}" for i, name in enumerate(NORMS_OF_EXPERTS)},
+        f"{EXPERTS}.norms.0.weight": f"{THEIRS}.router.scale",
+        f"{EXPERTS}.router.W": linear(f"{THEIRS}.router.proj"),
+        f"{EXPERTS}.router.expert_scale": f"{THEIRS}.router.per_expert_scale",
+        **{f"{EXPERTS}.shared.{ours}": linear(f"{THEIRS}.mlp.{name}") for ours, name in GATED.items()},
+        **packed(f"{THEIRS}.experts"),
+        "decoder.layer_embeddings.table": "model.embed_tokens_per_layer",
+        "decoder.layer_embeddings.W": linear("model.per_layer_model_projection"),
+        "decoder.layer_embeddings.norm": "model.per_layer_projection_norm",
+    },
 )

@@ -3,25 +3,20 @@
 There are Granites with experts in every layer, and some with one that all tokens share.
 """
 
-from dataclasses import replace
-
 from glassformer.huggingface.families.experts import OURS, TRAINING, has_experts, packed
 from glassformer.huggingface.families.format import PartOf, Place, Sparse, linear
-from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, llama_with
+from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES
 from glassformer.huggingface.keys import Key
 
-GRANITE = replace(
-    LLAMA,
+GRANITE = LLAMA.derive(
     model_type="granite",
     architectures=("GraniteForCausalLM", "GraniteModel"),
-    fields=llama_with(
-        {
-            "d_head": None,
-            "embedding_scale": Key("embedding_multiplier", 1.0),
-            "attention_scale": Key("attention_multiplier", 1.0),
-            "head_scale": Key("logits_scaling", 1.0, power=-1.0),  # it divides the logits
-        }
-    ),
+    fields={
+        "d_head": None,
+        "embedding_scale": Key("embedding_multiplier", 1.0),
+        "attention_scale": Key("attention_multiplier", 1.0),
+        "head_scale": Key("logits_scaling", 1.0, power=-1.0),  # it divides the logits
+    },
     parts={"residual": PartOf("Residual", {"scale": Key("residual_multiplier", 1.0)})},
     also=("query_pre_attn_scalar",),
 )
@@ -55,20 +50,18 @@ IN_MEMORY = (
     ("experts.down_proj", "output_linear.weight"),
     ("router.weight", "router.layer.weight"),
 )
-GRANITE_MOE = replace(
-    GRANITE,
+GRANITE_MOE = GRANITE.derive(
     model_type="granitemoe",
     architectures=("GraniteMoeForCausalLM", "GraniteMoeModel"),
-    fields=llama_with({"feedforward_bias": None}, GRANITE),
-    always={**GRANITE.always, "feedforward_bias": False},
+    always={"feedforward_bias": False},
     sparse=Sparse(experts=EXPERTS),
     must_be=(*GRANITE.must_be, NO_FEEDFORWARD_BIASES),
-    without_effect={**GRANITE.without_effect, **TRAINING},
+    without_effect=TRAINING,
     claims=has_experts,
-    layout=replace(GRANITE.layout, names={**GRANITE.layout.names, **OF_EXPERTS}, others=IN_MEMORY),
+    names=OF_EXPERTS,
+    others=IN_MEMORY,
 )
-GRANITE_MOE_SHARED = replace(
-    GRANITE_MOE,
+GRANITE_MOE_SHARED = GRANITE_MOE.derive(
     model_type="granitemoeshared",
     architectures=("GraniteMoeSharedForCausalLM", "GraniteMoeSharedModel"),
     sparse=Sparse(experts={**EXPERTS, "d_shared": Key("shared_intermediate_size", 0)}),

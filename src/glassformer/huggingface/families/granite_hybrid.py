@@ -4,14 +4,12 @@ Without experts, the feed-forward network that all tokens share is the only one.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.experts import TRAINING
 from glassformer.huggingface.families.format import Sparse, flag, flat_kinds, words_of_layers
-from glassformer.huggingface.families.granite import EXPERTS, GRANITE, GRANITE_MOE, IN_MEMORY, shared_as
-from glassformer.huggingface.families.llama import NO_FEEDFORWARD_BIASES, RULES, llama_with
+from glassformer.huggingface.families.granite import EXPERTS, GRANITE, GRANITE_MOE, shared_as
+from glassformer.huggingface.families.llama import NO_FEEDFORWARD_BIASES, RULES
 from glassformer.huggingface.families.mamba2 import NO_LIMITS, SILU, STEPS, layer_names, state_of
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key, unsupported
@@ -78,19 +76,11 @@ def write(config: ModelConfig) -> dict[str, Any]:
     return given
 
 
-GRANITE_HYBRID = replace(
-    GRANITE,
+GRANITE_HYBRID = GRANITE_MOE.derive(
     model_type="granitemoehybrid",
     architectures=("GraniteMoeHybridForCausalLM", "GraniteMoeHybridModel"),
-    fields=llama_with(
-        {
-            "d_head": Key("head_dim", None),
-            "d_ff": Key("shared_intermediate_size", 1024),
-            "feedforward_bias": None,
-        },
-        GRANITE,
-    ),
-    always={"norm": "rmsnorm", "feedforward_bias": False},
+    fields={"d_head": Key("head_dim", None), "d_ff": Key("shared_intermediate_size", 1024)},
+    always={"positions": None},
     rope=ROPE,
     layers=layers,
     must_be=(
@@ -109,22 +99,14 @@ GRANITE_HYBRID = replace(
     ),
     aliases={**GRANITE.aliases, "layers_block_type": "layer_types"},
     without_effect={
-        **{key: why for key, why in GRANITE.without_effect.items() if key != "max_window_layers"},
         **STEPS,
-        **TRAINING,
+        "max_window_layers": None,
         "mamba_chunk_size": "says in what pieces a text is computed, with the same result",
         "init_method": "says how weights are drawn, before training",
     },
     said={**GRANITE.said, "output_eps": "rms_norm_eps"},
     write=write,
     claims=is_hybrid,
-    layout=replace(
-        GRANITE.layout,
-        names={
-            **GRANITE_MOE.layout.names,
-            **shared_as("feedforward"),
-        },
-        states=layer_names("model.layers.#.mamba"),
-        others=IN_MEMORY,
-    ),
+    names=shared_as("feedforward"),
+    states=layer_names("model.layers.#.mamba"),
 )

@@ -1,9 +1,7 @@
 """Helium: a LLaMA that rotates pairs side by side, and whose heads are together as wide as the stream."""
 
-from dataclasses import replace
-
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.llama import LLAMA, llama_with
+from glassformer.huggingface.families.llama import LLAMA
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key
 
@@ -13,19 +11,16 @@ def as_wide_as_its_heads(config: ModelConfig) -> bool:
     return config.d_model == config.n_heads * config.d_head
 
 
-HELIUM = replace(
-    LLAMA,
+HELIUM = LLAMA.derive(
     model_type="helium",
     architectures=("HeliumForCausalLM", "HeliumModel"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 20),
-            "d_head": Key("head_dim", 128),
-            "norm_eps": Key("rms_norm_eps", 1e-8),
-            "attention_bias": Key("attention_bias", False, words={True: "qkv", False: "none"}),
-        }
-    ),
-    always={**LLAMA.always, "rope_layout": "interleaved"},
+    fields={
+        "n_kv_heads": 20,
+        "d_head": 128,
+        "norm_eps": 1e-8,
+        "attention_bias": Key("attention_bias", False, words={True: "qkv", False: "none"}),
+    },
+    always={"rope_layout": "interleaved"},
     rope=Rope(base=100_000.0),
     claims=as_wide_as_its_heads,
 )

@@ -1,13 +1,11 @@
 """Hunyuan: a LLaMA with norms of queries and keys that come after the rotation, whose base can be stretched."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from glassformer import _checks as checks
-from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, llama_with
+from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES
 from glassformer.huggingface.families.rope import Rope
-from glassformer.huggingface.keys import Key
 
 
 class WithAlpha(Rope):
@@ -26,12 +24,11 @@ class WithAlpha(Rope):
         return super()._fields(given, where, settings, outside, base)
 
 
-HUNYUAN = replace(
-    LLAMA,
+HUNYUAN = LLAMA.derive(
     model_type="hunyuan_v1_dense",
     architectures=("HunYuanDenseV1ForCausalLM", "HunYuanDenseV1Model"),
-    fields=llama_with({"norm_eps": Key("rms_norm_eps", 1e-5), "feedforward_bias": None}),
-    always={**LLAMA.always, "qk_norm": "after", "feedforward_bias": False},
+    fields={"norm_eps": 1e-5},
+    always={"qk_norm": "after", "feedforward_bias": False},
     rope=WithAlpha(more=("alpha",)),
     must_be=(
         *LLAMA.must_be,
@@ -39,14 +36,10 @@ HUNYUAN = replace(
         ("use_qk_norm", (True, None), "queries and keys always have norms in this family"),
         ("use_cla", (False, None), "no layer borrows keys and values in this family"),
     ),
-    without_effect={**LLAMA.without_effect, "eod_token_id": "names a token"},
+    without_effect={"eod_token_id": "names a token"},
     claims=None,
-    layout=replace(
-        LLAMA.layout,
-        names={
-            **LLAMA.layout.names,
-            "decoder.blocks.#.attention.norm_q": "model.layers.#.self_attn.query_layernorm",
-            "decoder.blocks.#.attention.norm_k": "model.layers.#.self_attn.key_layernorm",
-        },
-    ),
+    names={
+        "decoder.blocks.#.attention.norm_q": "model.layers.#.self_attn.query_layernorm",
+        "decoder.blocks.#.attention.norm_k": "model.layers.#.self_attn.key_layernorm",
+    },
 )

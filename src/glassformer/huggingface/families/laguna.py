@@ -1,15 +1,14 @@
 """Laguna: experts, a softplus gate for each head or number, windows, and numbers of heads that differ by layer."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.deepseek import CHOICE_BIAS, MLP, PACKED
-from glassformer.huggingface.families.experts import TRAINING, listed, named
-from glassformer.huggingface.families.format import Sparse, flat_kinds, linear, needed, words_of_layers
-from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, llama_with
+from glassformer.huggingface.families.deepseek import BIASED, CHOICE_BIAS, MLP, PACKED
+from glassformer.huggingface.families.experts import TRAINING, listed, mixture, named
+from glassformer.huggingface.families.format import flat_kinds, linear, needed, words_of_layers
+from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES
 from glassformer.huggingface.families.rope import OfKind, Rope
 from glassformer.huggingface.keys import Key, contradiction, unsupported
 from glassformer.layers import OutputGate
@@ -67,32 +66,18 @@ def write(config: ModelConfig) -> dict[str, Any]:
     }
 
 
-LAGUNA = replace(
-    LLAMA,
+LAGUNA = LLAMA.derive(
     model_type="laguna",
     architectures=("LagunaForCausalLM", "LagunaModel"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 8),
-            "d_head": Key("head_dim", 128),
-            "attention_bias": None,
-            "feedforward_bias": None,
-        }
-    ),
-    always={**LLAMA.always, "qk_norm": True, "attention_bias": "none", "feedforward_bias": False},
+    fields={"n_kv_heads": 8, "d_head": 128},
+    always={"qk_norm": True, "attention_bias": "none", "feedforward_bias": False},
     rope=ROPE,
     layers=layers,
-    sparse=Sparse(
-        experts={
-            "n_experts": Key("num_experts", 256),
-            "top_k": Key("num_experts_per_tok", 8),
-            "scores": "sigmoid",
-            "choice_bias": True,
-            "scale": Key("moe_routed_scaling_factor", 1.0),
-            "d_shared": Key("shared_expert_intermediate_size", 512),
-        },
-        d_ff=Key("moe_intermediate_size", 512),
-        where=listed(1),
+    sparse=mixture(
+        *(Key("num_experts", 256), 8, 512, listed(1)),
+        scale=Key("moe_routed_scaling_factor", 1.0),
+        d_shared=Key("shared_expert_intermediate_size", 512),
+        **BIASED,
     ),
     must_be=(
         *RULES,
@@ -105,19 +90,15 @@ LAGUNA = replace(
         ("moe_router_logit_softcapping", (0, None), "the router's scores have no cap here"),
     ),
     also=("layer_types", "sliding_window", "num_attention_heads_per_layer", "gating"),
-    without_effect={**LLAMA.without_effect, **TRAINING},
+    without_effect=TRAINING,
     write=write,
     claims=has_softplus,
-    layout=replace(
-        LLAMA.layout,
-        names={
-            **LLAMA.layout.names,
-            "decoder.blocks.#.attention.gate.W": linear("model.layers.#.self_attn.g_proj"),
-            **named(MLP, shared="shared_expert"),
-            CHOICE_BIAS: f"{MLP}.experts.e_score_correction_bias",
-        },
-        packed=PACKED,
-        # In memory
-        others=((".shared_experts.", ".shared_expert."), (".gate.e_score", ".experts.e_score")),
-    ),
+    names={
+        "decoder.blocks.#.attention.gate.W": linear("model.layers.#.self_attn.g_proj"),
+        **named(MLP, shared="shared_expert"),
+        CHOICE_BIAS: f"{MLP}.experts.e_score_correction_bias",
+    },
+    packed=PACKED,
+    # In memory
+    others=((".shared_experts.", ".shared_expert."), (".gate.e_score", ".experts.e_score")),
 )

@@ -15,19 +15,20 @@ from glassformer.layers import Indexer, LatentAttention
 ROPE = Rope()
 SIZES = {"d_latent": "kv_lora_rank", "d_rotated": "qk_rope_head_dim", "d_value": "v_head_dim"}
 INDEX = {"n_heads": "index_n_heads", "d_head": "index_head_dim", "top_k": "index_topk"}
+OURS, THEIRS = "decoder.blocks.#.attention", "model.layers.#.self_attn"
 OF_LATENT = {
-    "W_q_down": linear("model.layers.#.self_attn.q_a_proj"),
-    "norm_q": "model.layers.#.self_attn.q_a_layernorm",
-    "W_q_up": linear("model.layers.#.self_attn.q_b_proj"),
-    "W_kv_down": linear("model.layers.#.self_attn.kv_a_proj_with_mqa"),
-    "norm_kv": "model.layers.#.self_attn.kv_a_layernorm",
-    "W_kv_up": linear("model.layers.#.self_attn.kv_b_proj"),
-    "indexer.W_q": linear("model.layers.#.self_attn.indexer.wq_b"),
-    "indexer.W_k": linear("model.layers.#.self_attn.indexer.wk"),
-    "indexer.norm_k": "model.layers.#.self_attn.indexer.k_norm",
-    "indexer.W_w": linear("model.layers.#.self_attn.indexer.weights_proj"),
+    **dict.fromkeys((f"{OURS}.W_k", f"{OURS}.W_v", f"{OURS}.norm_k")),  # in files of a LLaMA only
+    f"{OURS}.W_q_down": linear(f"{THEIRS}.q_a_proj"),
+    f"{OURS}.norm_q": f"{THEIRS}.q_a_layernorm",
+    f"{OURS}.W_q_up": linear(f"{THEIRS}.q_b_proj"),
+    f"{OURS}.W_kv_down": linear(f"{THEIRS}.kv_a_proj_with_mqa"),
+    f"{OURS}.norm_kv": f"{THEIRS}.kv_a_layernorm",
+    f"{OURS}.W_kv_up": linear(f"{THEIRS}.kv_b_proj"),
+    f"{OURS}.indexer.W_q": linear(f"{THEIRS}.indexer.wq_b"),
+    f"{OURS}.indexer.W_k": linear(f"{THEIRS}.indexer.wk"),
+    f"{OURS}.indexer.norm_k": f"{THEIRS}.indexer.k_norm",
+    f"{OURS}.indexer.W_w": linear(f"{THEIRS}.indexer.weights_proj"),
 }
-NOT_LATENT = (".attention.W_k", ".attention.W_v", ".attention.norm_k")
 Layers = Callable[[Mapping[str, Any], int], list[tuple[str, dict[str, Any]]]]
 
 

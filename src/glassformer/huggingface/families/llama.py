@@ -1,6 +1,5 @@
 """LLaMA and the families that change a choice or two of it, with the same names of weights."""
 
-from dataclasses import replace
 from typing import Any
 
 from glassformer.config import ModelConfig
@@ -14,6 +13,7 @@ from glassformer.huggingface.families.format import (
     Format,
     Kinds,
     Layout,
+    Place,
     linear,
 )
 from glassformer.huggingface.families.rope import Rope
@@ -92,71 +92,57 @@ LLAMA = Format(
 )
 
 
-def llama_with(changes: dict[str, Key | None], form: Format = LLAMA) -> dict[str, Key]:
-    """Returns the fields of a family, with some keys changed and, where a change is None, without them."""
-    return {ours: key for ours, key in (dict(form.fields) | changes).items() if key is not None}
+GAINS_WITHOUT_ONE = {
+    ours: Place(str(theirs), added=1.0) for ours, theirs in LLAMA.layout.names.items() if "norm" in ours
+}
+"""The names of gains in families that store them without their 1."""
 
 
-MISTRAL = replace(
-    LLAMA,
+MISTRAL = LLAMA.derive(
     model_type="mistral",
     architectures=("MistralForCausalLM", "MistralModel"),
-    fields=llama_with(
-        {"n_kv_heads": Key("num_key_value_heads", 8), "attention_bias": None, "feedforward_bias": None}
-    ),
-    always={**LLAMA.always, "attention_bias": "none", "feedforward_bias": False},
+    fields={"n_kv_heads": 8},
+    always={"attention_bias": "none", "feedforward_bias": False},
     kinds=windows(alike=True),
     must_be=(*RULES, NO_BIASES, NO_FEEDFORWARD_BIASES),
-    without_effect=ALWAYS_DECODERS,
+    without_effect={"max_window_layers": None},
     claims=None,
 )
-QWEN2 = replace(
-    MISTRAL,
+QWEN2 = MISTRAL.derive(
     model_type="qwen2",
     architectures=("Qwen2ForCausalLM", "Qwen2Model"),
-    fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 32)}, MISTRAL),
-    always={**MISTRAL.always, "attention_bias": "qkv"},
+    fields={"n_kv_heads": 32},
+    always={"attention_bias": "qkv"},
     kinds=windows(first=Key("max_window_layers", 28), switch=Key("use_sliding_window", False)),
     must_be=(*RULES, NO_FEEDFORWARD_BIASES),
     without_effect={
-        **ALWAYS_DECODERS,
-        "attention_bias": "queries, keys and values of a Qwen2 always have biases, and its output never",
+        "attention_bias": "queries, keys and values of a Qwen2 always have biases, and its output never"
     },
 )
-QWEN3 = replace(
-    QWEN2,
+QWEN3 = QWEN2.derive(
     model_type="qwen3",
     architectures=("Qwen3ForCausalLM", "Qwen3Model"),
-    fields=llama_with({"d_head": Key("head_dim", 128), "attention_bias": ATTENTION_BIAS}, QWEN2),
-    always={**LLAMA.always, "qk_norm": True, "feedforward_bias": False},
-    without_effect=ALWAYS_DECODERS,
+    fields={"d_head": 128, "attention_bias": ATTENTION_BIAS},
+    always={"qk_norm": True},
+    without_effect={"attention_bias": None},
 )
-SEED_OSS = replace(
-    LLAMA,
+SEED_OSS = LLAMA.derive(
     model_type="seed_oss",
     architectures=("SeedOssForCausalLM", "SeedOssModel"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 8),
-            "d_head": Key("head_dim", 128),
-            "attention_bias": Key("attention_bias", True, words={True: "qkv", False: "none"}),
-        }
-    ),
+    fields={
+        "n_kv_heads": 8,
+        "d_head": 128,
+        "attention_bias": Key("attention_bias", True, words={True: "qkv", False: "none"}),
+    },
     must_be=(
         *LLAMA.must_be,
         ("attention_out_bias", (False,), "the matrix behind attention has no bias in this family"),
     ),
-    without_effect={**LLAMA.without_effect, "residual_dropout": "concerns training only"},
+    without_effect={"residual_dropout": "concerns training only"},
     claims=None,
 )
-ARCEE = replace(
-    LLAMA,
+ARCEE = LLAMA.derive(
     model_type="arcee",
     architectures=("ArceeForCausalLM", "ArceeModel"),
-    fields=llama_with(
-        {
-            "norm_eps": Key("rms_norm_eps", 1e-5),
-            "feedforward": Key("hidden_act", "relu2", words=ACTIVATION_WORDS),
-        }
-    ),
+    fields={"norm_eps": 1e-5, "feedforward": Key("hidden_act", "relu2", words=ACTIVATION_WORDS)},
 )

@@ -1,14 +1,13 @@
 """MiniMax-M2: a norm over all queries and keys, a part of each head that rotates, and experts without a shared one."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from glassformer import _checks as checks
-from glassformer.huggingface.families.deepseek import CHOICE_BIAS, DRAFTS, WITHOUT_EFFECT
-from glassformer.huggingface.families.experts import has_experts, named, packed
-from glassformer.huggingface.families.format import Format, Sparse
-from glassformer.huggingface.families.llama import LLAMA, NO_BIASES, NO_FEEDFORWARD_BIASES, llama_with
+from glassformer.huggingface.families.deepseek import BIASED, CHOICE_BIAS, DRAFTS, WITHOUT_EFFECT
+from glassformer.huggingface.families.experts import has_experts, mixture, named, packed
+from glassformer.huggingface.families.format import Format
+from glassformer.huggingface.families.llama import LLAMA, NO_BIASES, NO_FEEDFORWARD_BIASES
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key, contradiction, each_of
 
@@ -28,28 +27,13 @@ def share(form: Format, given: Mapping[str, Any], _: Any) -> dict[str, Any]:
 
 
 BLOCK = "model.layers.#.block_sparse_moe"
-MINIMAX_M2 = replace(
-    LLAMA,
+MINIMAX_M2 = LLAMA.derive(
     model_type="minimax_m2",
     architectures=("MiniMaxM2ForCausalLM", "MiniMaxM2Model"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 8),
-            "d_head": Key("head_dim", 128),
-            "attention_bias": None,
-            "feedforward_bias": None,
-        }
-    ),
-    always={**LLAMA.always, "qk_norm": "width", "attention_bias": "none", "feedforward_bias": False},
+    fields={"n_kv_heads": 8, "d_head": 128},
+    always={"qk_norm": "width", "attention_bias": "none", "feedforward_bias": False},
     rope=Rope(base=5e6, share=1.0),
-    sparse=Sparse(
-        experts={
-            "n_experts": Key("num_local_experts", 256),
-            "top_k": Key("num_experts_per_tok", 8),
-            "scores": "sigmoid",
-            "choice_bias": True,
-        }
-    ),
+    sparse=mixture(Key("num_local_experts", 256), 8, **BIASED),
     must_be=(
         *LLAMA.must_be,
         NO_BIASES,
@@ -65,6 +49,7 @@ MINIMAX_M2 = replace(
     aliases={**LLAMA.aliases, "num_experts": "num_local_experts"},
     without_effect={
         **WITHOUT_EFFECT,
+        "max_window_layers": None,
         **each_of(
             "counts more layers, which predict the tokens after the next one and are no part of these models",
             "use_mtp num_mtp_modules mtp_transformer_layers",
@@ -72,15 +57,11 @@ MINIMAX_M2 = replace(
     },
     read=share,
     claims=has_experts,
-    layout=replace(
-        LLAMA.layout,
-        names={
-            **LLAMA.layout.names,
-            **named(BLOCK, W_gate="w1", W_up="w3", W_down="w2"),
-            CHOICE_BIAS: f"{BLOCK}.e_score_correction_bias",
-        },
-        packed=packed(f"{BLOCK}.experts"),
-        others=((".mlp.", ".block_sparse_moe."),),
-        drafts=DRAFTS,
-    ),
+    names={
+        **named(BLOCK, W_gate="w1", W_up="w3", W_down="w2"),
+        CHOICE_BIAS: f"{BLOCK}.e_score_correction_bias",
+    },
+    packed=packed(f"{BLOCK}.experts"),
+    others=((".mlp.", ".block_sparse_moe."),),
+    drafts=DRAFTS,
 )

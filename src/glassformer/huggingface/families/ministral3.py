@@ -1,17 +1,14 @@
 """Ministral 3: a Mistral without a window, whose scores grow with the position of the query."""
 
-from dataclasses import replace
-
 from glassformer.huggingface.families.format import PartOf
-from glassformer.huggingface.families.llama import MISTRAL, llama_with, windows
+from glassformer.huggingface.families.llama import MISTRAL, windows
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key
 
-MINISTRAL3 = replace(
-    MISTRAL,
+MINISTRAL3 = MISTRAL.derive(
     model_type="ministral3",
     architectures=("Ministral3ForCausalLM", "Ministral3Model"),
-    fields=llama_with({"d_head": Key("head_dim", 128), "norm_eps": Key("rms_norm_eps", 1e-5)}, MISTRAL),
+    fields={"d_head": 128, "norm_eps": 1e-5},
     rope=Rope(
         default={
             "rope_type": "yarn",

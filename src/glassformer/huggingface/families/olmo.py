@@ -5,61 +5,40 @@ rotate. The norm after attention is called post_attention_layernorm, which in a 
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from glassformer.huggingface.families.format import Format, Kinds, PartOf
-from glassformer.huggingface.families.llama import (
-    LLAMA,
-    NO_BIASES,
-    NO_FEEDFORWARD_BIASES,
-    RULES,
-    llama_with,
-    windows,
-)
+from glassformer.huggingface.families.llama import LLAMA, NO_BIASES, NO_FEEDFORWARD_BIASES, RULES, windows
 from glassformer.huggingface.families.rope import OfKind, Rope
 from glassformer.huggingface.keys import Key
 
-OLMO = replace(
-    LLAMA,
+OLMO = LLAMA.derive(
     model_type="olmo",
     architectures=("OlmoForCausalLM", "OlmoModel"),
-    fields=llama_with({"norm_eps": None, "feedforward_bias": None}),
-    always={**LLAMA.always, "norm": "layernorm_plain", "norm_eps": 1e-5, "feedforward_bias": False},
+    always={"norm": "layernorm_plain", "norm_eps": 1e-5, "feedforward_bias": False},
     must_be=(
         *LLAMA.must_be,
         NO_FEEDFORWARD_BIASES,
         ("clip_qkv", (None,), "queries, keys and values have no limits"),
     ),
     claims=None,
-    layout=replace(
-        LLAMA.layout,
-        names={ours: place for ours, place in LLAMA.layout.names.items() if "norm" not in ours},
-    ),
+    names={ours: None for ours in LLAMA.layout.names if "norm" in ours},
 )
-OLMO2 = replace(
-    LLAMA,
+OLMO2 = LLAMA.derive(
     model_type="olmo2",
     architectures=("Olmo2ForCausalLM", "Olmo2Model"),
-    fields=llama_with({"d_head": None, "norm_eps": Key("rms_norm_eps", 1e-5), "feedforward_bias": None}),
-    always={**LLAMA.always, "qk_norm": "width", "feedforward_bias": False},
+    fields={"d_head": None, "norm_eps": 1e-5},
+    always={"qk_norm": "width", "feedforward_bias": False},
     parts={"residual": PartOf("Residual", {"placement": "output"})},
     must_be=(*LLAMA.must_be, NO_FEEDFORWARD_BIASES),
-    layout=replace(
-        LLAMA.layout,
-        names={
-            **{
-                ours: place
-                for ours, place in LLAMA.layout.names.items()
-                if not ours.endswith((".norm_attention", ".norm_feedforward"))
-            },
-            "decoder.blocks.#.attention.norm_output": "model.layers.#.post_attention_layernorm",
-            "decoder.blocks.#.feedforward.norm_output": "model.layers.#.post_feedforward_layernorm",
-        },
-    ),
+    names={
+        "decoder.blocks.#.norm_attention": None,
+        "decoder.blocks.#.norm_feedforward": None,
+        "decoder.blocks.#.attention.norm_output": "model.layers.#.post_attention_layernorm",
+        "decoder.blocks.#.feedforward.norm_output": "model.layers.#.post_feedforward_layernorm",
+    },
 )
-OLMO3 = replace(
-    OLMO2,
+OLMO3 = OLMO2.derive(
     model_type="olmo3",
     architectures=("Olmo3ForCausalLM", "Olmo3Model"),
     # Only the full layers are stretched, and only they have the base that stands outside of rope_parameters.
@@ -80,19 +59,11 @@ def _rotates_without_windows(form: Format, given: Mapping[str, Any], names: Any)
     return {"positions": "rope"} if without else {}
 
 
-EXAONE4 = replace(
-    OLMO2,
+EXAONE4 = OLMO2.derive(
     model_type="exaone4",
     architectures=("Exaone4ForCausalLM", "Exaone4Model"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 32),
-            "d_head": Key("head_dim", None),
-            "attention_bias": None,
-        },
-        OLMO2,
-    ),
-    always={**OLMO2.always, "qk_norm": True, "attention_bias": "none"},
+    fields={"n_kv_heads": 32, "d_head": Key("head_dim", None)},
+    always={"qk_norm": True, "attention_bias": "none"},
     kinds=Kinds(
         key="layer_types",
         words=windows().words,

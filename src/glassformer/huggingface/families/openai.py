@@ -1,28 +1,21 @@
 """gpt-oss: sinks, biases everywhere, windows in every other layer, and experts whose gates are limited."""
 
-from dataclasses import replace
-
-from glassformer.huggingface.families.experts import TRAINING, has_experts, packed
-from glassformer.huggingface.families.format import PartOf, Sparse, linear
-from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, llama_with, windows
+from glassformer.huggingface.families.experts import TRAINING, has_experts, mixture, packed
+from glassformer.huggingface.families.format import PartOf, linear
+from glassformer.huggingface.families.llama import LLAMA, NO_FEEDFORWARD_BIASES, RULES, windows
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key
 
-GPT_OSS = replace(
-    LLAMA,
+GPT_OSS = LLAMA.derive(
     model_type="gpt_oss",
     architectures=("GptOssForCausalLM", "GptOssModel"),
-    fields=llama_with(
-        {
-            "n_kv_heads": Key("num_key_value_heads", 8),
-            "d_head": Key("head_dim", 64),
-            "norm_eps": Key("rms_norm_eps", 1e-5),
-            "attention_bias": Key("attention_bias", True, words={True: "all", False: "none"}),
-            "feedforward": None,
-            "feedforward_bias": None,
-        }
-    ),
-    always={**LLAMA.always, "feedforward": "swiglu", "feedforward_bias": True},
+    fields={
+        "n_kv_heads": 8,
+        "d_head": 64,
+        "norm_eps": 1e-5,
+        "attention_bias": Key("attention_bias", True, words={True: "all", False: "none"}),
+    },
+    always={"feedforward": "swiglu", "feedforward_bias": True},
     rope=Rope(
         base=150_000.0,
         default={
@@ -37,36 +30,24 @@ GPT_OSS = replace(
     kinds=windows(128, every=2),
     parts={"sinks": PartOf("Sinks", {})},
     must_be=(*RULES, NO_FEEDFORWARD_BIASES),
-    sparse=Sparse(
-        experts={
-            "n_experts": Key("num_local_experts", 128),
-            "top_k": Key("num_experts_per_tok", 4),
-            "scores": "chosen",
-            "router_bias": True,
-            "limit": Key("swiglu_limit", 7.0),
-            "offset": 1.0,
-            "sharpness": Key("swiglu_alpha", 1.702),
-        },
+    sparse=mixture(
+        *(Key("num_local_experts", 128), 4),
+        scores="chosen",
+        router_bias=True,
+        limit=Key("swiglu_limit", 7.0),
+        offset=1.0,
+        sharpness=Key("swiglu_alpha", 1.702),
     ),
-    aliases={
-        **LLAMA.aliases,
-        "num_experts": "num_local_experts",
-        "experts_per_token": "num_experts_per_tok",
-    },
+    aliases={**LLAMA.aliases, "num_experts": "num_local_experts", "experts_per_token": "num_experts_per_tok"},
     without_effect={
-        **LLAMA.without_effect,
         **TRAINING,
         "hidden_act": "transformers does not read it: gates always have the function that it names",
         "initial_context_length": "the settings of the rotation say the same",
     },
     claims=has_experts,
-    layout=replace(
-        LLAMA.layout,
-        names={
-            **LLAMA.layout.names,
-            "decoder.blocks.#.attention": "model.layers.#.self_attn",  # with sinks
-            "decoder.blocks.#.feedforward.router.W": linear("model.layers.#.mlp.router"),
-            **packed("model.layers.#.mlp.experts", how="columns"),
-        },
-    ),
+    names={
+        "decoder.blocks.#.attention": "model.layers.#.self_attn",  # with sinks
+        "decoder.blocks.#.feedforward.router.W": linear("model.layers.#.mlp.router"),
+        **packed("model.layers.#.mlp.experts", how="columns"),
+    },
 )

@@ -10,28 +10,16 @@ from typing import Any
 
 from glassformer import _checks as checks
 from glassformer.config import ModelConfig
-from glassformer.huggingface.families.delta import (
-    FULL,
-    LINEAR,
-    OF_STATES,
-    SIZES,
-    WORDS,
-    check_silu,
-    forms_of,
-    kinds_of,
-    names_of,
-    sizes_of,
-)
+from glassformer.huggingface.families import delta
 from glassformer.huggingface.families.experts import OURS as FEEDFORWARD
-from glassformer.huggingface.families.experts import STEPS, TRAINING, either, named, packed
-from glassformer.huggingface.families.format import NO_WINDOW, Place, Sparse, linear, needed, words_of_layers
+from glassformer.huggingface.families.experts import STEPS, TRAINING, either, mixture, named, packed
+from glassformer.huggingface.families.format import NO_WINDOW, linear, needed, words_of_layers
 from glassformer.huggingface.families.llama import (
-    ALWAYS_DECODERS,
+    GAINS_WITHOUT_ONE,
     LLAMA,
     NO_FEEDFORWARD_BIASES,
     QWEN3,
     RULES,
-    llama_with,
 )
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key, each_of
@@ -41,30 +29,28 @@ ROPE = Rope(share=0.25)
 USUAL = {"taps": 4, "n_key_heads": 16, "n_heads": 32, "d_key": 128, "d_value": 128}
 
 
-def layer_types(given: Mapping[str, Any]) -> list[str]:
-    """Returns the word of each layer: without a list, every fourth attends."""
-    n_layers, every = needed(given, "num_hidden_layers"), given.get("full_attention_interval", 4)
-    checks.whole("num_hidden_layers", n_layers)
-    checks.whole("full_attention_interval", every)
-    words = (LINEAR, FULL)
-    return words_of_layers(given, n_layers, "layer_types", words, lambda i: words[(i + 1) % every == 0])
-
-
 def layers(given: Mapping[str, Any], n_layers: int) -> list[tuple[str, dict[str, Any]]]:
-    """Returns the kind of each layer and what it has."""
-    words, rope = layer_types(given), ROPE.read(given)[""]
-    own: dict[str, dict[str, Any]] = {FULL: {"gate": OutputGate(), **rope}}
-    if LINEAR in words:
-        check_silu(given)
+    """Returns the kind of each layer and what it has: without a list, every fourth attends."""
+    every, kinds = given.get("full_attention_interval", 4), (delta.LINEAR, delta.FULL)
+    checks.whole("full_attention_interval", every)
+    words = words_of_layers(given, n_layers, "layer_types", kinds, lambda i: kinds[(i + 1) % every == 0])
+    rope = ROPE.read(given)[""]
+    own: dict[str, dict[str, Any]] = {delta.FULL: {"gate": OutputGate(), **rope}}
+    if delta.LINEAR in words:
+        delta.check_silu(given)
         eps = needed({"rms_norm_eps": 1e-6, **given}, "rms_norm_eps")
-        own[LINEAR] = {"form": LinearAttention(**sizes_of(given, USUAL), output_eps=eps), **OF_STATES, **rope}
-    return [(WORDS[word], own[word]) for word in words]
+        own[delta.LINEAR] = {
+            "form": LinearAttention(**delta.sizes_of(given, USUAL), output_eps=eps),
+            **delta.OF_STATES,
+            **rope,
+        }
+    return [(delta.WORDS[word], own[word]) for word in words]
 
 
 def write(config: ModelConfig) -> dict[str, Any]:
     """Returns what a file has beyond the tables."""
-    words, full, form = kinds_of(config)
-    sizes = {} if form is None else {theirs: getattr(form, ours) for ours, theirs in SIZES.items()}
+    words, full, form = delta.kinds_of(config)
+    sizes = {} if form is None else {theirs: getattr(form, ours) for ours, theirs in delta.SIZES.items()}
     return {
         "layer_types": words,
         "attention_bias": full.attention_bias == "all",
@@ -76,12 +62,12 @@ def write(config: ModelConfig) -> dict[str, Any]:
 def is_qwen(config: ModelConfig) -> bool:
     """Claims models whose layers have the delta rule, or attention with a gate."""
     gates = [layer.attention.gate is not None for layer, _ in config.layers(config.n_layers).values()]
-    each = zip(gates, forms_of(config), strict=True)
+    each = zip(gates, delta.forms_of(config), strict=True)
     return all(has_gate or isinstance(form, LinearAttention) for has_gate, form in each)
 
 
 def _form(config: ModelConfig) -> LinearAttention:
-    return next(form for form in forms_of(config) if form is not None)
+    return next(form for form in delta.forms_of(config) if form is not None)
 
 
 def _of_key_head(config: ModelConfig) -> tuple[int, ...]:
@@ -99,11 +85,10 @@ def _heads_of_key_head(config: ModelConfig) -> tuple[int, ...]:
 
 OURS, THEIRS = "decoder.blocks.#.attention", "model.layers.#.linear_attn"
 IN_BOTH = {"log_rate": "A_log", "decay_bias": "dt_bias", "norm_heads": "norm", "W_o": "out_proj"}
-QWEN3_5 = replace(
-    QWEN3,
+QWEN3_5 = QWEN3.derive(
     model_type="qwen3_5_text",
     architectures=("Qwen3_5ForCausalLM", "Qwen3_5TextModel"),
-    fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 4), "d_head": Key("head_dim", 256)}, QWEN3),
+    fields={"n_kv_heads": 4, "d_head": 256},
     # The three positions of a token that mrope has are equal in a text
     rope=Rope(share=0.25, more=("mrope_section", "mrope_interleaved")),
     kinds=None,
@@ -114,9 +99,8 @@ QWEN3_5 = replace(
         *NO_WINDOW[:2],
         ("attn_output_gate", (True,), "the attention of this family always has its gate"),
     ),
-    also=(*QWEN3.also, "layer_types", "full_attention_interval", *SIZES.values()),
+    also=(*QWEN3.also, "layer_types", "full_attention_interval", *delta.SIZES.values()),
     without_effect={
-        **ALWAYS_DECODERS,
         "mamba_ssm_dtype": "says in what type a state is kept: here, in float32 at least",
         **each_of(
             "belongs to layers that predict several tokens, which are left out",
@@ -126,92 +110,60 @@ QWEN3_5 = replace(
     },
     write=write,
     claims=is_qwen,
-    layout=replace(
-        LLAMA.layout,
-        names={
-            ours: Place(str(theirs), added=1.0) if "norm" in ours else theirs
-            for ours, theirs in LLAMA.layout.names.items()
-        }
-        | {
-            f"{OURS}.{ours}": Place(
-                "model.layers.#.self_attn.q_proj",
-                transposed=True,
-                part=part,
-                turns=lambda config: (config.d_head,) * 2,
+    names={
+        **GAINS_WITHOUT_ONE,
+        **{
+            f"{OURS}.{ours}": replace(
+                linear("model.layers.#.self_attn.q_proj", part), turns=lambda config: (config.d_head,) * 2
             )
             for part, ours in enumerate(("W_q", "gate.W"))
         },
-        states={
-            **names_of(
-                THEIRS, IN_BOTH | {"W_gate": "in_proj_z", "W_write": "in_proj_b", "W_decay": "in_proj_a"}
-            ),
-            **{f"{OURS}.W_{c}": linear(f"{THEIRS}.in_proj_qkv", part) for part, c in enumerate("qkv")},
-        },
-        ignored=LLAMA.layout.ignored + r"|^(model\.)?mtp\.",
-    ),
+    },
+    states={
+        **delta.names_of(
+            THEIRS, IN_BOTH | {"W_gate": "in_proj_z", "W_write": "in_proj_b", "W_decay": "in_proj_a"}
+        ),
+        **{f"{OURS}.W_{c}": linear(f"{THEIRS}.in_proj_qkv", part) for part, c in enumerate("qkv")},
+    },
+    ignored=LLAMA.layout.ignored + r"|^(model\.)?mtp\.",
 )
 MLP = "model.layers.#.mlp"
-EXPERTS = {
-    "n_experts": Key("num_experts", 256),
-    "top_k": Key("num_experts_per_tok", 8),
-    "d_shared": Key("shared_expert_intermediate_size", 512),
-    "shared_gate": True,
-}
-QWEN3_5_MOE = replace(
-    QWEN3_5,
+SHARED = {"d_shared": Key("shared_expert_intermediate_size", 512), "shared_gate": True}
+QWEN3_5_MOE = QWEN3_5.derive(
     model_type="qwen3_5_moe_text",
     architectures=("Qwen3_5MoeForCausalLM", "Qwen3_5MoeTextModel"),
-    fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 2), "d_ff": None}, QWEN3_5),
-    sparse=Sparse(experts=EXPERTS, d_ff=Key("moe_intermediate_size", 512)),
+    fields={"n_kv_heads": 2, "d_ff": None},
+    sparse=mixture(Key("num_experts", 256), 8, 512, **SHARED),
     without_effect={
-        **QWEN3_5.without_effect,
         **TRAINING,
         **each_of(
             "every layer has experts, whose weights have the sum 1", "intermediate_size mlp_only_layers"
         ),
     },
-    layout=replace(
-        QWEN3_5.layout,
-        names={
-            **QWEN3_5.layout.names,
-            **named(MLP, shared="shared_expert"),
-            f"{FEEDFORWARD}.shared_gate": linear(f"{MLP}.shared_expert_gate"),
-        },
-        packed=packed(f"{MLP}.experts"),
-    ),
+    names={
+        **named(MLP, shared="shared_expert"),
+        f"{FEEDFORWARD}.shared_gate": linear(f"{MLP}.shared_expert_gate"),
+    },
+    packed=packed(f"{MLP}.experts"),
 )
-QWEN3_NEXT = replace(
-    QWEN3_5,
+QWEN3_NEXT = QWEN3_5_MOE.derive(
     model_type="qwen3_next",
     architectures=("Qwen3NextForCausalLM", "Qwen3NextModel"),
-    fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 2)}, QWEN3_5),
-    rope=Rope(share=0.25),
-    sparse=Sparse(
-        experts={
-            **EXPERTS,
-            "n_experts": Key("num_experts", 512),
-            "top_k": Key("num_experts_per_tok", 10),
-            "renormalize": either("norm_topk_prob", True),
-        },
-        d_ff=Key("moe_intermediate_size", 512),
-        where=STEPS,
+    fields={"d_ff": QWEN3_5.fields["d_ff"]},
+    rope=ROPE,
+    sparse=mixture(
+        Key("num_experts", 512), 10, 512, STEPS, renormalize=either("norm_topk_prob", True), **SHARED
     ),
-    without_effect={
-        **{key: why for key, why in QWEN3_5.without_effect.items() if key != "mlp_only_layers"},
-        **TRAINING,
+    without_effect={"intermediate_size": None, "mlp_only_layers": None},
+    states={
+        **delta.names_of(THEIRS, IN_BOTH),
+        **{
+            f"{OURS}.{ours}": replace(linear(f"{THEIRS}.{name}", part), turns=turns)
+            for name, turns, several in (
+                ("in_proj_qkvz", _of_key_head, ("W_q", "W_k", "W_v", "W_gate")),
+                ("in_proj_ba", _heads_of_key_head, ("W_write", "W_decay")),
+            )
+            for part, ours in enumerate(several)
+        },
     },
-    layout=replace(
-        QWEN3_5_MOE.layout,
-        states={
-            **names_of(THEIRS, IN_BOTH),
-            **{
-                f"{OURS}.{ours}": Place(f"{THEIRS}.{name}", transposed=True, part=part, turns=turns)
-                for name, turns, several in (
-                    ("in_proj_qkvz", _of_key_head, ("W_q", "W_k", "W_v", "W_gate")),
-                    ("in_proj_ba", _heads_of_key_head, ("W_write", "W_decay")),
-                )
-                for part, ours in enumerate(several)
-            },
-        },
-    ),
 )

@@ -1,17 +1,14 @@
 """SmolLM3: a LLaMA of which every fourth layer rotates nothing, so that it sees no positions."""
 
-from dataclasses import replace
-
 from glassformer.huggingface.families.format import Kinds
-from glassformer.huggingface.families.llama import LLAMA, llama_with
+from glassformer.huggingface.families.llama import LLAMA
 from glassformer.huggingface.families.rope import Rope
 from glassformer.huggingface.keys import Key
 
-SMOLLM3 = replace(
-    LLAMA,
+SMOLLM3 = LLAMA.derive(
     model_type="smollm3",
     architectures=("SmolLM3ForCausalLM", "SmolLM3Model"),
-    fields=llama_with({"n_kv_heads": Key("num_key_value_heads", 4), "d_head": None}),
+    fields={"n_kv_heads": 4, "d_head": None},
     rope=Rope(base=2_000_000.0),
     kinds=Kinds(
         key="no_rope_layers",

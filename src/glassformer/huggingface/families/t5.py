@@ -52,9 +52,19 @@ def write(config: ModelConfig) -> dict[str, Any]:
     return {"scale_decoder_outputs": config.head_scale != 1.0}
 
 
-def _attention(ours: str, theirs: str) -> dict[str, Place]:
-    """Names the matrices of an attention layer."""
-    return {f"{ours}.W_{name}": linear(f"{theirs}.{name}") for name in "qkvo"}
+def _stack(stack: str, *attentions: str) -> dict[str, Place | str]:
+    """Names the weights of a stack, whose blocks have these kinds of attention and then a feed-forward network."""
+    ours, theirs = f"{stack}.blocks.#", f"{stack}.block.#.layer"
+    found: dict[str, Place | str] = {f"{stack}.norm": f"{stack}.final_layer_norm"}
+    found[f"{stack}.positions"] = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias"
+    for i, (kind, name) in enumerate(zip(("attention", "cross_attention"), attentions, strict=False)):
+        found[f"{ours}.norm_{kind}"] = f"{theirs}.{i}.layer_norm"
+        found |= {f"{ours}.{kind}.W_{letter}": linear(f"{theirs}.{i}.{name}.{letter}") for letter in "qkvo"}
+    last = f"{theirs}.{len(attentions)}"
+    found[f"{ours}.norm_feedforward"] = f"{last}.layer_norm"
+    for name, inner in (("W_up", "wi"), ("W_down", "wo")):
+        found[f"{ours}.feedforward.{name}"] = linear(f"{last}.DenseReluDense.{inner}")
+    return found
 
 
 T5 = Format(
@@ -110,22 +120,8 @@ T5 = Format(
     layout=Layout(
         names={
             "token_embedding": "shared",
-            "encoder.positions": "encoder.block.0.layer.0.SelfAttention.relative_attention_bias",
-            "encoder.blocks.#.norm_attention": "encoder.block.#.layer.0.layer_norm",
-            **_attention("encoder.blocks.#.attention", "encoder.block.#.layer.0.SelfAttention"),
-            "encoder.blocks.#.norm_feedforward": "encoder.block.#.layer.1.layer_norm",
-            "encoder.blocks.#.feedforward.W_up": linear("encoder.block.#.layer.1.DenseReluDense.wi"),
-            "encoder.blocks.#.feedforward.W_down": linear("encoder.block.#.layer.1.DenseReluDense.wo"),
-            "encoder.norm": "encoder.final_layer_norm",
-            "decoder.positions": "decoder.block.0.layer.0.SelfAttention.relative_attention_bias",
-            "decoder.blocks.#.norm_attention": "decoder.block.#.layer.0.layer_norm",
-            **_attention("decoder.blocks.#.attention", "decoder.block.#.layer.0.SelfAttention"),
-            "decoder.blocks.#.norm_cross_attention": "decoder.block.#.layer.1.layer_norm",
-            **_attention("decoder.blocks.#.cross_attention", "decoder.block.#.layer.1.EncDecAttention"),
-            "decoder.blocks.#.norm_feedforward": "decoder.block.#.layer.2.layer_norm",
-            "decoder.blocks.#.feedforward.W_up": linear("decoder.block.#.layer.2.DenseReluDense.wi"),
-            "decoder.blocks.#.feedforward.W_down": linear("decoder.block.#.layer.2.DenseReluDense.wo"),
-            "decoder.norm": "decoder.final_layer_norm",
+            **_stack("encoder", "SelfAttention"),
+            **_stack("decoder", "SelfAttention", "EncDecAttention"),
             "unembedding": linear("lm_head"),
         },
         # In version 1.1, wi_0 goes through the activation, and wi_1 multiplies the result.

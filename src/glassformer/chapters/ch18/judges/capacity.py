@@ -34,7 +34,7 @@ seats = exercise("experts.capacity", dropped_choices, axes="N A")
 def _queues(chosen, n_experts, factor):
     """Lets the choices of each expert stand in a queue, and cuts it off."""
     room = math.ceil(factor * chosen.size / n_experts)
-    queues = [[] for _ in range(n_experts)]
+    queues: list[list[tuple[int, int]]] = [[] for _ in range(n_experts)]
     for token, row in enumerate(chosen.tolist()):
         for place, expert in enumerate(row):
             queues[expert].append((token, place))
