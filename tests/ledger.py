@@ -14,6 +14,7 @@ import numpy as np
 FOLDER = "GLASSFORMER_LEDGER"  # the variable that names where to write the notes; nowhere unless it is set
 TORCH = f"torch {version('torch').split('+')[0]}"
 TRANSFORMERS = f"transformers {version('transformers')}"
+weekly = False  # whether the test that runs is not part of every run
 TINY = float(np.finfo(np.float64).tiny)  # 0 / TINY is 0, where 0 / 0 would be NaN
 
 
@@ -61,6 +62,7 @@ def record(component, reference, dtype, room, difference, bound, *, section):
             "room": room,
             "difference": float(difference),
             "bound": float(bound),
+            "weekly": weekly,
         }
         with (Path(folder) / f"{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(note) + "\n")

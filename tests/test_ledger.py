@@ -3,6 +3,7 @@
 import json
 import re
 
+import ledger
 import numpy as np
 import pytest
 from ledger import FOLDER, different_ids, largest_difference, largest_relative_difference, record
@@ -184,6 +185,25 @@ def test_less_was_compared_than_the_ledger_says(stored):
     fault = tool.check(stored)
     assert "'GPT-2: logits'" in fault
     assert fault.endswith("is no longer measured): run make ledger")
+
+
+def test_what_is_compared_once_a_week_may_be_missing(stored, monkeypatch):
+    monkeypatch.setattr(ledger, "weekly", True)
+    note("a rare family: logits", section="Whole models")
+    note("GPT-2: logits", section="Whole models", bound=1e-13)  # again, beside what every run compares
+    tool.write(tool.ledger(stored))
+    next(stored.iterdir()).unlink()
+    note_all()
+    note("another rare family: logits", section="Whole models")
+    assert "'another rare family: logits'" in tool.check(stored)
+    next(stored.iterdir()).unlink()
+    monkeypatch.setattr(ledger, "weekly", False)
+    note_all()
+    assert tool.check(stored) is None
+    next(stored.iterdir()).unlink()
+    note()
+    note(room="nn")
+    assert "'GPT-2: logits'" in tool.check(stored)
 
 
 @pytest.mark.parametrize(
