@@ -120,7 +120,7 @@ def test_params_of_a_config_of_hugging_face(tmp_path):
     lacking.write_text('{"model_type": "jamba"}', encoding="utf-8")
     output, status = run("params", lacking)
     assert status == 0
-    assert re.search("^What our code lacks\n  experts: .*\n  Mamba: ", output, re.M)
+    assert re.search("^What our code lacks\n  experts: .*\n  the first version of Mamba: ", output, re.M)
     other = tmp_path / "other.json"
     other.write_text('{"model_type": "deepseek_v3", "kv_lora_rank": 256}', encoding="utf-8")
     output, status = run("params", path, other, "--positions", 1000)

@@ -187,7 +187,7 @@ def test_flags(place, typed):
     check(*(paths.get(word, word) for word in typed), *recipe)
 
 
-USED_BY_BEAMS = {"--prompt", "--n-new", "--beams", "--room", "--ignore"}
+USED_BY_BEAMS = {"--prompt", "--n-new", "--beams", "--room", "--dtype", "--ignore"}
 
 
 @pytest.mark.parametrize("flag", sorted(FLAGS["generate"].keys() - USED_BY_BEAMS))
