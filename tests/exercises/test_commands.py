@@ -66,7 +66,9 @@ def test_without_a_name_it_says_what_can_be_asked_in_this_notebook_if_it_is_know
         its = catalogue_module.of_chapter("04")
         assert said == [f'`"{name}"`: {prose.title}' for name, prose in its.items()]
     else:
-        assert [line[:11] for line in said] == [f"Chapter {number:02}:" for number in range(19) if number != 15]
+        assert [line[:11] for line in said] == [
+            f"Chapter {number:02}:" for number in range(19) if number != 15
+        ]
         assert "".join(said).count('"`') == len(catalogue())
 
 

@@ -22,7 +22,7 @@ WEEKLY = FAMILIES.split()
 def pytest_collection_modifyitems(items):
     here = [item for item in items if item.path.parent == Path(__file__).parent and hasattr(item, "callspec")]
     for item in here:
-        always = item.originalname == "test_float64" and item.callspec.params["padded"] is False
+        always = item.originalname == "test_float64" and item.callspec.params.get("padded") is False
         if item.callspec.params.get("case") in WEEKLY and not always:
             item.add_marker(pytest.mark.weekly)
 
