@@ -267,7 +267,6 @@ WRONG_KINDS = {
 
 
 @pytest.mark.parametrize("call", [*WRONG_VALUES, *WRONG_KINDS])
-@pytest.mark.usefixtures("as_readers_run_it")
 def test_the_message_names_argument_value_and_rule(call):
     error, message = (ValueError, WRONG_VALUES) if call in WRONG_VALUES else (TypeError, WRONG_KINDS)
     with pytest.raises(error) as caught:

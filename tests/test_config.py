@@ -65,7 +65,6 @@ def test_equal_configs_are_equal_and_have_one_hash():
     assert len({tiny(), tiny(d_ff=32), tiny(d_ff=33)}) == 2
 
 
-@pytest.mark.usefixtures("as_readers_run_it")
 def test_whole_numbers_and_numpy_numbers_become_plain_ones():
     config = tiny(d_model=np.int64(8), n_segments=0, dropout=0, rope_base=np.float32(100))
     kinds = [type(getattr(config, name)) for name in ("d_model", "d_ff", "dropout", "rope_base")]
@@ -347,7 +346,6 @@ WRONG_KINDS = [
 ]
 
 
-@pytest.mark.usefixtures("as_readers_run_it")
 @pytest.mark.parametrize(
     ("fields", "begins"), [*WRONG_VALUES, *WRONG_KINDS], ids=lambda value: str(value)[:60]
 )
@@ -426,7 +424,6 @@ NOT_A_CONFIG = [
 ]
 
 
-@pytest.mark.usefixtures("as_readers_run_it")
 @pytest.mark.parametrize(("text", "message"), NOT_A_CONFIG, ids=lambda value: str(value)[:40])
 def test_what_is_no_config_is_refused(text, message):
     with pytest.raises((ValueError, TypeError), match=f"^{re.escape(message)}$"):

@@ -130,7 +130,6 @@ def test_the_seed_decides(pairs):
     assert date_pairs(1)[:2] != pairs[:2]
 
 
-@pytest.mark.usefixtures("as_readers_run_it")
 def test_bad_input():
     with pytest.raises(ValueError, match=r"form='\{day\}/\{month\}' is not one of"):
         write_date(DAY, "{day}/{month}")

@@ -75,7 +75,6 @@ BAD = {  # what is called: the message; the rest is in test_checks.py
 
 
 @pytest.mark.parametrize("call", BAD)
-@pytest.mark.usefixtures("as_readers_run_it")
 def test_the_message_names_argument_value_and_rule(call):
     with pytest.raises((ValueError, TypeError)) as caught:
         eval(call)

@@ -27,7 +27,7 @@ def opened():
     ],
     ids=["generate", "evaluate", "save"],
 )
-def test_what_load_returns_or_takes_is_no_model(use, opened, as_readers_run_it):
+def test_what_load_returns_or_takes_is_no_model(use, opened):
     with pytest.raises(TypeError, match=r"must be a model, not .*: pass its \.model"):
         use(opened)
     with pytest.raises(TypeError, match=r"not 'shakespeare': pretrained.load\(…\).model is one"):
@@ -45,7 +45,7 @@ def test_what_load_returns_or_takes_is_no_model(use, opened, as_readers_run_it):
     ],
     ids=["adapters", "validation", "trainer"],
 )
-def test_a_model_in_numpy_is_named_where_pytorch_is_needed(use, opened, as_readers_run_it):
+def test_a_model_in_numpy_is_named_where_pytorch_is_needed(use, opened):
     with pytest.raises(TypeError, match=r"must be in PyTorch.*room='nn'"):
         use(opened.model)
 

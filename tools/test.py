@@ -49,7 +49,8 @@ def of_chapter(number: str) -> list[str]:
     own.append(ROOT / "tests" / "chapters" / f"ch{number}")
     rooms = [path.relative_to(ROOT).as_posix() for path in own if path.exists()]
     names = [f"{number}-", f"ch{number}", *catalogue.of_chapter(number), f"(quiz and {number})"]
-    return [*rooms, *SHARED, "-k", " or ".join([*names, "test_chapters", "link_within", "checked_here"])]
+    chosen = " or ".join([*names, "test_chapters", "link_within", "checked_here"])
+    return [*rooms, *SHARED, "-k", chosen, "-m", "sampled or not weekly"]
 
 
 def main() -> int:

@@ -103,7 +103,7 @@ SMOLLM3 = f"Bakouch et al. 2025, SmolLM3: smol, multilingual, long-context reaso
 GEMMA_3 = f"Gemma Team 2025, Gemma 3 Technical Report, section 2; {HUB}google/"
 OLMO_3 = f"Olmo Team 2025, Olmo 3; {HUB}allenai/"
 MIXTRAL = f"Jiang et al. 2024, Mixtral of Experts, table 1; {HUB}mistralai/"
-OLMOE = f"Muennighoff et al. 2024, OLMoE: Open Mixture-of-Experts Language Models, table 10; {HUB}allenai/"
+OLMOE = f"Muennighoff et al. 2024, OLMoE: Open Mixture-of-Experts Language Models; {HUB}allenai/"
 GPT_OSS = f"OpenAI 2025, gpt-oss-120b & gpt-oss-20b Model Card, section 2; {HUB}openai/"
 SMOLLM2 = f"Allal et al. 2025, SmolLM2; {HUB}HuggingFaceTB/"
 TINYLLAMA = f"Zhang et al. 2024, TinyLlama, section 2; {HUB}TinyLlama/"
@@ -323,7 +323,7 @@ PUBLISHED: dict[str, Published] = {
     "kimi-k2": _model(
         1_026_408_232_448, KIMI_K2, _latent_mixture(32.0, 1, Experts(n_experts=384, scale=2.827, **SHARED)),
         7168, 61, 64, 18_432, 163_840, 131_072, rope_base=50_000.0, rope_fast=1.0,
-        note="8 of 384 experts: a token uses 32,861,500,928 of the parameters.",
+        note="8 of 384 experts: a token uses 32,861,500,928 of the parameters. The report says 1.04 trillion and 32B.",
     ),
     "glm-4.5": _model(
         352_797_829_024, GLM_4_5, LLAMA_LIKE, 5120, 92, 96, 12_288, 151_552, 131_072, n_kv_heads=8, d_head=128,
@@ -336,7 +336,7 @@ PUBLISHED: dict[str, Published] = {
         },
         order="dense*3 sparse*89",
         note="8 of 160 experts: a token uses 33,632,266,144 of the parameters. The report's 355B include the layer for "
-        "drafts, but not its two matrices of the vocabulary.",
+        "drafts, but neither embeddings nor output layers.",
         n_drafts=5_539_962_272,
     ),
     "minimax-m2": _model(

@@ -65,6 +65,7 @@ def test_at_half_and_twice_the_rate_too_one_block_is_the_worst(rate):
         assert losses(n_layers, rate).item() < one
 
 
+@pytest.mark.weekly
 def test_in_short_too_one_block_is_behind_four():
     one, four = (experiment("depth").measure_shortly(n_layers=n, seed=5)["loss"] for n in (1, 4))
     assert four < one

@@ -65,6 +65,7 @@ def test_the_size_is_that_of_the_scaled_vectors():
     assert size(model) == pytest.approx(6.0)
 
 
+@pytest.mark.weekly
 def test_in_short_too_the_factor_helps():
     one, other = (
         experiment("drowned").measure_shortly(positions="sinusoidal", scale=scale, seed=3)["loss"]

@@ -59,6 +59,7 @@ def test_asked_for_the_answer_what_follows_the_start_is_a_target_alone(small):
     assert targets.tolist() == [[no, no, no, 7, 1, 9], [no, 2, 2, 9, no, no], [no, no, 3, 9, no, no]]
 
 
+@pytest.mark.weekly
 def test_the_two_have_as_many_parameters_and_see_the_same_days(dates):
     _, pairs, config = dates
     counts = [one.parameter_count().total for one in (config, config.replace(**DECODER))]
@@ -115,6 +116,7 @@ def test_after_100_steps_the_encoder_decoder_is_ahead_and_seeds_overlap():
     assert (decoder > both.min()).sum() == 2
 
 
+@pytest.mark.weekly
 def test_in_short_a_decoder_learns_dates():
     shortly = experiment("families").measure_shortly(way=WAYS[1], seed=3)
     assert shortly["answer_loss"] < shortly["loss"][0] - 0.5

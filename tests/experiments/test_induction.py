@@ -29,6 +29,7 @@ def test_two_blocks_go_on_as_the_last_time():
         assert max(found["previous"][0]) > 0.35
 
 
+@pytest.mark.weekly
 def test_one_block_only_learns_which_tokens_there_are():
     for found in [*of(1), short(n_layers=1, seed=0)]:
         assert 2 < final(found, "again") < 3.2
@@ -60,6 +61,7 @@ def test_without_the_head_that_looks_back_one_token_nothing_is_found():
         assert without["nothing"] == pytest.approx(final(found, "again"), abs=1e-4)
 
 
+@pytest.mark.weekly
 def test_in_short_too_two_heads_find_it_together():
     """A third of the steps shows the same in kind: the loss on the repetition keeps falling, and was ln 32 = 3.47."""
     found, one_block = (short(n_layers=n, seed=0) for n in (2, 1))

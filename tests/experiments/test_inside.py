@@ -70,6 +70,7 @@ def test_a_head_is_missed_less_than_all_heads_of_its_block(part):
                 assert found[f"block {i}: head {h}"] < found[f"block {i}: attention"]
 
 
+@pytest.mark.weekly
 def test_contexts_and_promoted_characters_belong_together_and_in_late_blocks_more():
     for found in of("memories"):
         blocks = found["blocks"]
@@ -101,6 +102,7 @@ def random_memories():
     return [run.found["blocks"] for run in kept], short(part="random memories")["blocks"]
 
 
+@pytest.mark.weekly
 def test_contexts_of_random_directions_are_nearly_as_much_alike():
     kept, now = random_memories()
     for i in range(config().n_layers):

@@ -80,6 +80,7 @@ def test_the_table_has_found_that_positions_lie_in_a_row():
         assert apart[2] < 0.2
 
 
+@pytest.mark.weekly
 def test_in_short_too_two_blocks_find_some():
     """A small model finds little so early, but still two hundred times as much as one block could find."""
     assert experiment("leak").measure_shortly(n_layers=2, positions="none", seed=3)["worth"] > 2e-3

@@ -171,6 +171,7 @@ def test_what_is_kept():
 # In short
 
 
+@pytest.mark.weekly
 def test_in_short_too_it_learns_and_goes_on_from_where_it_was():
     found = experiment("long_texts").measure_shortly(
         part="contestants", contestant="latent", more_steps=2, seed=3

@@ -184,6 +184,7 @@ def test_in_short_too_loads_are_measured_from_the_beginning_to_the_end(name):
     assert found["guessed"][0] > found["always"][0]
 
 
+@pytest.mark.weekly
 def test_in_short_too_a_loss_balances():
     each = [
         experiment("mixtures").measure_shortly(part="contestants", contestant=name, seed=3)["loads"]

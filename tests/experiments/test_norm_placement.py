@@ -126,12 +126,14 @@ def shortly(placement, n_layers, rate, warmup, **others):
     return found["validation_loss"] - found["unigram"]
 
 
+@pytest.mark.weekly
 def test_a_short_version_says_the_same_of_deep_models():
     """A loss below the unigram loss shows that the model has learned from context."""
     assert shortly("pre", DEEP, USUAL, 0) < -0.06
     assert shortly("post", DEEP, USUAL, 0) > -0.03
 
 
+@pytest.mark.weekly
 def test_a_short_version_says_the_same_of_shallow_ones():
     assert shortly("post", SHALLOW, HIGH, 0, steps=120) > -0.05
     assert shortly("post", SHALLOW, HIGH, 30, steps=120) < -0.12

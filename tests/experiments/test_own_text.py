@@ -46,6 +46,7 @@ def test_more_text_is_better_with_every_seed():
     assert (np.diff(best, axis=0) < -0.1).all()
 
 
+@pytest.mark.weekly
 def test_in_short_a_text_of_a_page_is_learned_by_heart():
     few, many = (experiment("own_text").measure_shortly(characters=n, seed=3) for n in (1000, 100_000))
     assert few["loss"][-1] < many["loss"][-1] - 0.5

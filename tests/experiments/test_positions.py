@@ -261,6 +261,7 @@ def short():
     return {method: quarters_of(method) for method in ("sinusoidal", "alibi", "rope")}
 
 
+@pytest.mark.weekly
 def test_in_short_too_rope_leads_sinusoids_fail_at_once_and_alibi_stays_level(short):
     sinusoids, alibi, rope = (short[method]["losses"]["as trained"] for method in short)
     assert rope[0] < min(alibi[0], sinusoids[0]) - 0.01

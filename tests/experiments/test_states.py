@@ -111,6 +111,7 @@ def test_the_steps_of_equal_time_are_those_of_the_times_that_were_measured():
 # In short
 
 
+@pytest.mark.weekly
 def test_in_short_too_it_recalls_fewer_of_more_pairs():
     found = experiment("states").measure_shortly(part="pairs", contestant="gated delta rule", seed=3)
     few, *_, many = found["right"]

@@ -132,6 +132,7 @@ def test_at_equal_text_characters_are_better_at_every_seed():
 # Made anew
 
 
+@pytest.mark.weekly
 def test_made_anew_and_shortly_byte_pairs_are_better(monkeypatch):
     """Uses a part of the text, whose tokens take little time to learn and encode."""
     text = corpus()[:200_000]

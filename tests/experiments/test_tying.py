@@ -92,6 +92,7 @@ def test_trained_for_50_steps_it_is_the_other_way_round_at_equal_parameters():
 # Made anew
 
 
+@pytest.mark.weekly
 def test_made_anew_and_shortly_the_wider_tied_one_is_ahead():
     one = experiment("tying")
     tied, untied = (

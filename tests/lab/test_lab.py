@@ -553,6 +553,7 @@ PREDICTIONS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["contentVisibility", "full"])  # the default, and the strictest
 def test_predictions_of_a_chapter_unfold_where_cells_out_of_sight_are_not_drawn(lab, page, windowing, mode):
     page.set_viewport_size({"width": 1280, "height": 800})
@@ -747,6 +748,7 @@ EARLY = """async ([view, late]) => {
 }"""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "late", [False, True], ids=["before its state is read", "just when it stops waiting"]
 )
@@ -778,6 +780,7 @@ def saves_states(request, lab, page):
     page.evaluate(save, [setting, "{}"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", OPENED)
 def test_opening_and_saving_a_notebook_leaves_every_byte(lab, page, path):
     lab.trust(path)

@@ -173,6 +173,7 @@ def test_a_trace_sees_the_whole_and_a_gradient_flows_through_it(room, monkeypatc
 # Memory
 
 
+@pytest.mark.usefixtures("as_readers_run_it")
 def test_what_reading_takes_beyond_the_cache_grows_with_the_text_and_not_with_its_square(monkeypatch):
     """In 96 pieces and 384, of 16 positions, of a text that is then four times as long."""
     model = build(SCRATCH, DECODERS["a hybrid"].replace(context_length=6144), "float32")

@@ -53,6 +53,7 @@ def test_same_gradients(name, kind):
         assert_close(gradient, theirs[weight], 0, beside=4 * DOUBLE * largest, what=weight)
 
 
+@pytest.mark.sampled(3)
 @both_rooms
 @every_model
 def test_one_text_is_a_batch_without_its_axis(room, name):
@@ -113,6 +114,7 @@ def cached(room, model, read, chunks):
     return np.concatenate(outputs, axis=1)
 
 
+@pytest.mark.sampled(3)
 @both_rooms
 @every_generator
 @padded_or_not
@@ -121,6 +123,7 @@ def test_with_a_cache_the_same_comes_out(room, name, kind):
     assert_close(cached(room, model, texts(GRID[name], kind), (3, 1, 1)), whole(room, name, kind), DOUBLE)
 
 
+@pytest.mark.sampled(3)
 @both_rooms
 @pytest.mark.parametrize("name", [n for n, c in SYSTEMS.items() if c.family != "encoder"])
 @padded_or_not

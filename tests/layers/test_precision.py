@@ -71,6 +71,7 @@ def test_the_watch_sees_a_float64_that_slips_in(promoted):
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", GRID)
 @pytest.mark.parametrize("kind", ["plain", "padded"])
 def test_float32_all_the_way_through_a_model_and_back(promoted, name, kind):

@@ -41,10 +41,6 @@ class TestPair:
         assert notebooks.bare_cells(run) == notebooks.bare_cells(written)
         assert [cell.id for cell in run.cells] == [cell.id for cell in written.cells]
 
-    def test_it_is_fresh(self, text, notebook):
-        found = notebooks.condition(text, notebook)
-        assert found == "fresh", "run `make notebooks`"
-
     def test_it_was_run_from_top_to_bottom(self, text, notebook):
         counts = [cell.execution_count for cell in stored(notebook).cells if cell.cell_type == "code"]
         assert counts == list(range(1, len(counts) + 1))

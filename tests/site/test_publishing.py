@@ -120,9 +120,14 @@ def test_ids_of_drawings_are_unique_and_what_refers_to_them_still_does():
     drawing = '<svg><g id="figure_1"><path id="p"/><use xlink:href="#p"/><g clip-path="url(#p)"/></g></svg>'
     found = tidy(drawing + drawing)
     assert found == "".join(
-        f'<svg><g><path id="d{i}-p"/><use xlink:href="#d{i}-p"/><g clip-path="url(#d{i}-p)"/></g></svg>'
+        f'<svg><path id="d{i}-p"/><use xlink:href="#d{i}-p"/><g clip-path="url(#d{i}-p)"/></svg>'
         for i in (1, 2)
     )
+
+
+def test_comments_and_groups_without_attributes_are_left_out():
+    drawing = '<svg><g><!-- a <g> --><g fill="red"><g id="x"><path/></g></g><g/></g></svg>'
+    assert tidy(drawing) == '<svg><g fill="red"><path/></g><g/></svg>'
 
 
 def test_coordinates_of_drawings_are_written_in_hundredths():

@@ -7,8 +7,8 @@ other text, and in signatures Sphinx does, twice; it also makes lists of argumen
 
 Matplotlib writes coordinates to a millionth of a point. Here they have hundredths, and those of curves have tenths and
 say how far each point is from the one before it. A screen shows no difference, and a page with many drawings is a
-fifth smaller. Rotations by 0 are left out. On a narrow page, a drawing shrinks only as far as its words can be read;
-from then on it scrolls.
+fifth smaller. Rotations by 0, comments and groups without attributes are left out. On a narrow page, a drawing
+shrinks only as far as its words can be read; from then on it scrolls.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from sphinx.application import Sphinx
 from tools.extensions.built_pages import rewriting
 
 DRAWING = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
+COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+GROUP = re.compile(r"<g\b([^>]*)(?<!/)>|</g>")
 ID = re.compile(r'\sid="([^"]*)"')
 REFERENCE = re.compile(r'(url\(#|href="#)([^")]+)')
 COORDINATES = re.compile(r'\s(?:d|points|x|y|x1|y1|x2|y2|cx|cy)="[^"]*"')
@@ -54,7 +56,8 @@ def tidy(page: str) -> str:
         used = {name for _, name in REFERENCE.findall(found[0])}
         with_ids = ID.sub(lambda one: f' id="d{count}-{one[1]}"' if one[1] in used else "", found[0])
         own = REFERENCE.sub(rf"\1d{count}-\2", with_ids)
-        lines = CURVE.sub(_steps, LINE_BREAK.sub(" ", NO_ROTATION.sub("", _readable(own))))
+        lean = _without_bare_groups(COMMENT.sub("", NO_ROTATION.sub("", _readable(own))))
+        lines = CURVE.sub(_steps, LINE_BREAK.sub(" ", lean))
         return COORDINATES.sub(lambda one: LONG_NUMBER.sub(_hundredths, one[0]), lines)
 
     page = EMPTY_HEADER.sub("<td></td>", SEARCH_FIELD.sub("", DRAWING.sub(renamed, page)))
@@ -69,6 +72,18 @@ def _readable(drawing: str) -> str:
         return drawing
     least = READABLE * float(width[1]) / min(map(float, letters))
     return drawing.replace(SHRINKS, f'"max-width: max(100%, {least:.0f}px); height: auto"', 1)
+
+
+def _without_bare_groups(drawing: str) -> str:
+    bare = []  # of the groups that are open
+
+    def kept(found: re.Match[str]) -> str:
+        if found[0] == "</g>":
+            return "" if bare.pop() else found[0]
+        bare.append(not found[1].strip())
+        return "" if bare[-1] else found[0]
+
+    return GROUP.sub(kept, drawing)
 
 
 def _hundredths(number: re.Match[str]) -> str:

@@ -23,7 +23,7 @@ def relu(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
 
 
 def relu2(x: Float[Tensor, "*B"]) -> Float[Tensor, "*B"]:
-    """Returns max(x, 0)². Source: So et al. 2021, "Primer: Searching for Efficient Transformers", section 3."""
+    """Returns max(x, 0)². Source: So et al. 2021, "Primer: Searching for Efficient Transformers"."""
     return torch.relu(x) ** 2
 
 

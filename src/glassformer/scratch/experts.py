@@ -316,7 +316,8 @@ class Experts(Layer):
     chosen has a gradient of zeros.
 
     Source: Shazeer et al. 2017, "Outrageously Large Neural Networks"; the shared
-    expert: Dai et al. 2024, "DeepSeekMoE". Derived in chapter 18.
+    expert: Rajbhandari et al. 2022, "DeepSpeed-MoE", section 4.1.2, and Dai et al.
+    2024, "DeepSeekMoE", section 3.2. Derived in chapter 18.
 
     Raises:
         ValueError: a size is below 1, or a choice is unknown.

@@ -33,7 +33,7 @@ def relu_slope(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
 
 
 def relu2(x: Float[np.ndarray, "*B"]) -> Float[np.ndarray, "*B"]:
-    """Returns max(x, 0)². Source: So et al. 2021, "Primer: Searching for Efficient Transformers", section 3."""
+    """Returns max(x, 0)². Source: So et al. 2021, "Primer: Searching for Efficient Transformers"."""
     return np.maximum(x, 0) ** 2
 
 

@@ -16,7 +16,7 @@ from glassformer.shapes import Float
 class OutputNorm(Layer):
     """A sublayer f, such as attention, of which scale · norm(f(x)) is added to the stream; the norm can be left out.
 
-    Source: a norm: Team OLMo 2024, "2 OLMo 2 Furious", section 3.2, and Gemma
+    Source: a norm: Team OLMo 2024, "2 OLMo 2 Furious", section 3.3.2, and Gemma
     Team 2024, "Gemma 2", section 2; a factor: Granite's `residual_multiplier`.
     """
 

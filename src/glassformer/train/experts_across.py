@@ -47,7 +47,7 @@ class Exchange(torch.autograd.Function):
 class ExpertsAcross(Experts):
     """`Experts`, of which this process holds X / n; its tokens travel to the others and back.
 
-    Source: Lepikhin et al. 2020, "GShard", section 3.2. Derived in chapter 18.
+    Source: Lepikhin et al. 2020, "GShard", sections 3.2 and 3.3.1. Derived in chapter 18.
     """
 
     def _work(self, chosen: Tensor) -> Iterator[tuple]:

@@ -27,6 +27,7 @@ AMPLE = 580.0  # seconds; the machine that tests may be busy
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_no_right_design_is_accused(name):
     adapter, stages, remarks = DESIGNS[name]
@@ -89,6 +90,7 @@ def test_what_the_message_says(name):
     assert part in found.message
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SLIPS)
 def test_a_mistake_is_named(name):
     adapter, stage, mistake = SLIPS[name]
@@ -96,6 +98,7 @@ def test_a_mistake_is_named(name):
     assert (found.status, found.mistake) == (WRONG, mistake), found.message
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", EDITS)
 def test_a_mistake_in_a_line_is_named(name):
     stage, mistake, *changes = EDITS[name]
