@@ -267,6 +267,7 @@ def assert_untouched(before):
         assert after[place][1] is code, place
 
 
+@pytest.mark.sampled(4)
 @every_bug
 def test_nothing_of_it_stays(name):
     """Nor of the same bug if it is put in twice, which is refused."""
@@ -395,6 +396,7 @@ def test_the_message_names_argument_value_and_rule(call, error, message):
 TINY = ModelConfig(vocab_size=11, context_length=8, d_model=8, n_layers=2, n_heads=2)
 
 
+@pytest.mark.sampled(2)
 @every_bug
 def test_a_model_can_be_trained_with_it(name):
     """In PyTorch, a mistake changes the gradient together with the forward pass, so a step still lowers the loss."""

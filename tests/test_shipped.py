@@ -116,6 +116,7 @@ def mean_loss_of(name, batches):
     return total / asked
 
 
+@pytest.mark.weekly
 def test_the_decoder_is_as_good_as_its_card_says():
     _, task, config = made("shakespeare")
     found = card("shakespeare")
@@ -193,6 +194,7 @@ def test_the_landmarks_are_entropies_of_their_part(part):
     assert card("masked")["landmarks"][part]["how frequent each character is"] == frequent
 
 
+@pytest.mark.weekly
 def test_the_encoder_is_as_good_as_its_card_says():
     model, tokenizer = load("masked")
     _, task, _ = made("masked")

@@ -74,7 +74,7 @@ def test_a_folder_that_was_changed_is_read_again(ours):
     ("was", "now", "said"),
     [
         ("own.average", "gpt.gpt", "'gpt.gpt' is the name of another"),
-        ("title", "titel", "'title'"),
+        ("title", "titel", "'titel'"),
         ("= 5", "= ", "Invalid"),
     ],
 )

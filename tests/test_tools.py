@@ -30,8 +30,8 @@ def test_units_are_of_the_suite():
 
 @pytest.mark.parametrize("one", contents.chapters(), ids=lambda one: one.number)
 def test_a_chapters_tests_are_its_own_and_what_all_chapters_share_by_its_names(one):
-    *rooms, flag, chosen = test.of_chapter(one.number)
-    assert flag == "-k"
+    *rooms, flag, chosen, other, marks = test.of_chapter(one.number)
+    assert (flag, other, marks) == ("-k", "-m", "sampled or not weekly")
     assert [room for room in rooms if not (check.ROOT / room).exists()] == []
     own = [room for room in rooms if room.startswith("notebooks/")]
     assert own == [f"notebooks/{one.name}.ipynb", f"notebooks/{one.practice_name}.ipynb"]
@@ -63,3 +63,25 @@ def test_a_chapter_that_is_not_there_is_said(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         test.main()
     assert "number='99' is not one of '00', '01', " in capsys.readouterr().err
+
+
+class Case:
+    """What pytest collects: a case of a test with the marker `sampled(n)`, or without."""
+
+    def __init__(self, name, n=None):
+        self.nodeid, self.n, self.added = f"tests/test_a.py::{name}", n, []
+
+    def get_closest_marker(self, name):
+        return pytest.mark.sampled(self.n).mark if self.n and name == "sampled" else None
+
+    def add_marker(self, marker):
+        self.added.append(marker.name)
+
+
+def test_every_run_takes_every_nth_case_and_the_others_are_weekly(request):
+    conftest = request.config.pluginmanager.get_plugin(str(check.ROOT / "tests" / "conftest.py"))
+    names = ["test_a[0]", "test_b[0]", "test_a[1]", "test_a[2]", "test_b[1]", "test_a[3]", "test_c"]
+    cases = [Case(name, {"test_a": 3, "test_b": 2}.get(name[:6])) for name in names]
+    conftest.pytest_collection_modifyitems(cases)
+    weekly = [name for name, case in zip(names, cases, strict=True) if case.added == ["weekly"]]
+    assert weekly == ["test_a[1]", "test_a[2]", "test_b[1]"]

@@ -26,6 +26,7 @@ from tools.shared import browser, chapter_facts
 
 ROOT = Path(__file__).resolve().parent.parent
 EVERYTHING = ["tests", "notebooks"]
+BUDGET = 22  # minutes of processor time, on two cores of a server of 2024
 # Tests that are run for every chapter, and named by its number or by the names of its exercises.
 SHARED = [
     "tests/test_chapters.py",
@@ -93,6 +94,9 @@ def main() -> int:
     if fault:
         print(fault)
     if whole:
+        used = os.times()
+        minutes = (used.user + used.system + used.children_user + used.children_system) / 60
+        print(f"Processor time: {minutes:.1f} minutes. Every run may take {BUDGET}: contributing/tests.md.")
         print(
             "Not run: Python in the page, all pages in Firefox, all notebooks in JupyterLab (`make test-all`)."
         )

@@ -22,6 +22,7 @@ def counted(given, family):
     return sum(read({**given, "model_type": family}).weights().values())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_weights_are_those_that_transformers_builds_also_when_keys_change(family):
     generator = random.Random(family)

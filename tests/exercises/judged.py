@@ -64,20 +64,6 @@ def all_answers():
     return found
 
 
-def found_once(failure):
-    """Works as `attempt._failure`, but runs each classic mistake only once per step instead of once per answer."""
-    known = {}
-
-    def find(exercise, step, function):
-        if function not in (one.function for one in exercise.mistakes):
-            return failure(exercise, step, function)
-        if (step, function) not in known:
-            known[step, function] = failure(exercise, step, function)
-        return known[step, function]
-
-    return find
-
-
 given = types.ModuleType("given")  # a page's code imports the answers from here
 
 
@@ -128,6 +114,8 @@ def verdicts(judge):
     """Returns the panels by exercise and answer, and the names of the exercises that were judged."""
     from glassformer.exercises import attempt as engine
     from glassformer.exercises import exercises
+
+    from .once import found_once
 
     engine._failure = found_once(engine._failure)
     by_name = {exercise.name: exercise for exercise in exercises() if not set(exercise.needs) & set(BLOCKED)}

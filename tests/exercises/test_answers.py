@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.exercises import attempt as engine
 from glassformer.exercises import exercises, expect
 from glassformer.exercises.attempt import RIGHT, STUB, WRONG, attempt
 from glassformer.exercises.catalogue import catalogue
@@ -25,6 +26,7 @@ from tools.extensions.practice import task
 from tools.shared import chapter_facts
 
 from .answers import all_answers
+from .once import found_once
 
 ALL = list(all_answers().values())
 ALTERNATIVES = [answer for answers in ALL for answer in answers.alternatives]
@@ -154,10 +156,16 @@ def test_a_wrong_answer_is_told_its_own_mistake(mutant):
     assert mutant.says in outcome.message
 
 
+@pytest.fixture(scope="module")
+def once():
+    return found_once(engine._failure)
+
+
 @pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=lambda value: value.name)
 def test_a_classic_mistake_is_named_and_no_other_and_none_is_near_to_being_right(
-    exercise, mistake, monkeypatch
+    exercise, mistake, monkeypatch, once
 ):
+    monkeypatch.setattr(engine, "_failure", once)
     monkeypatch.setattr(expect, "SINGLE", 3e-5)  # thirty times what single precision asks for
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # what NumPy says of a mistake is not for whoever made another

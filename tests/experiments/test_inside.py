@@ -120,6 +120,7 @@ def test_contexts_of_random_directions_are_nearly_as_much_alike():
             assert block["random places"]["same word"] < 0.1
 
 
+@pytest.mark.weekly
 def test_half_a_pair_does_what_chance_does_and_a_whole_one_at_least_three_times_as_well():
     kept, now = random_memories()
     for blocks in kept:

@@ -174,6 +174,7 @@ def test_at_equal_time_a_small_dense_network_wins_here():
 # In short
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["experts, loss", "one of 16"])
 def test_in_short_too_loads_are_measured_from_the_beginning_to_the_end(name):
     found = experiment("mixtures").measure_shortly(part="contestants", contestant=name, seed=3)

@@ -271,6 +271,7 @@ def test_in_short_too_rope_leads_sinusoids_fail_at_once_and_alibi_stays_level(sh
     assert rope[3] - rope[0] > alibi[3] - alibi[0] + 0.02
 
 
+@pytest.mark.weekly
 def test_in_short_too_interpolation_costs_and_a_larger_base_hardly(short):
     """The stored runs show that interpolation prevents the rise, and what further training repairs."""
     ways = short["rope"]["losses"]

@@ -58,6 +58,7 @@ def test_not_so_at_the_lower_rate():
 # The short version, and its parts
 
 
+@pytest.mark.weekly
 def test_a_short_version_says_the_same():
     pre, post = (
         EXPERIMENT.measure_shortly(placement=placement, learning_rate=3 * RATE, seed=0)

@@ -370,6 +370,7 @@ def test_float64(family, seed, room):
     note(family, room, "float64", largest(ask_ours(room, layers, x), ask_theirs(model, x)), DOUBLE)
 
 
+@pytest.mark.sampled(3)
 @both_rooms
 @every_seed
 @every_family
@@ -380,6 +381,7 @@ def test_float32(family, seed, room):
     note(family, room, "float32", largest(ours, ask_theirs(model, x)), CASES[family].single)
 
 
+@pytest.mark.sampled(3)
 @both_rooms
 @pytest.mark.parametrize("side", ["left", "right"])
 @every_family
@@ -393,6 +395,7 @@ def test_in_steps_with_padding(family, side, room):
         note(family, room, "float64", difference, DOUBLE, f" with a cache, padded on the {side}")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("family", "part"), [(name, part) for name in CASES for part in CASES[name].parts])
 def test_every_part_of_theirs_counts(family, part):
     """Otherwise, to agree with them would prove nothing about that part."""

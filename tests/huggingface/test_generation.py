@@ -87,6 +87,7 @@ def until(ids, stop_ids):
     return ids[: stops[0] + 1].tolist() if len(stops) else ids.tolist()
 
 
+@pytest.mark.sampled(3)
 @both_rooms
 @lengths_of_texts
 def test_a_hundred_greedy_ids(case, theirs, said, folder, room, lengths):
@@ -167,6 +168,7 @@ def test_beam_search(case, theirs, said, folder, room, lengths):
     compare_beams(case, theirs, said, folder, room, lengths, "plain")
 
 
+@pytest.mark.sampled(3)
 @one_of_each_family
 def test_beam_search_with_every_option(case, theirs, said, folder):
     found = {

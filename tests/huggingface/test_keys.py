@@ -223,6 +223,7 @@ def outcome(given):
         return "missing" if str(error).endswith(" is missing") else "refused"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", [*CASES, *(f"{kind} by default" for kind in FORMATS)])
 def test_what_a_file_leaves_out_or_has_as_null_is_what_transformers_takes_for_it(case):
     """Each key of a file, one by one: left out, and null. Absent and null are not always the same.

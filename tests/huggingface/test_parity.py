@@ -78,6 +78,7 @@ padded_or_not = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sampled(3)
 @both_rooms
 @padded_or_not
 @every_case
@@ -124,6 +125,7 @@ NO_GRADIENT = ("pooler", "indexer", "choice_bias", "correction_bias", "router.ta
 """Parts of names of weights without a gradient, such as experts that no token has chosen."""
 
 
+@pytest.mark.sampled(2)
 @both_rooms
 @pytest.mark.parametrize("case", [case for case in CASES if case != "bert" and not case.endswith("headless")])
 def test_gradients(tmp_path, case, room):
@@ -206,6 +208,7 @@ DIFFER = (
 )
 
 
+@pytest.mark.sampled(2)
 @both_rooms
 @pytest.mark.parametrize("case", DIFFER)
 @pytest.mark.parametrize("side", ["left", "right"])

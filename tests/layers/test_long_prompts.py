@@ -104,6 +104,7 @@ def check(room, name, kind, dtype, within, monkeypatch):
         assert_close(found[way], found["at once"], within, what=way)
 
 
+@pytest.mark.sampled(3)
 @both_rooms
 @decoders
 @ways

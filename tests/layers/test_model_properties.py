@@ -48,6 +48,7 @@ def other_ids(ids, V):
     return (ids + 1) % V
 
 
+@pytest.mark.sampled(2)
 @both_rooms
 @pytest.mark.parametrize("name", [*DECODERS, "2017", "T5"])
 @few
@@ -77,6 +78,7 @@ def test_in_an_encoder_every_position_sees_every_other(room, name, seed, T):
         assert (np.abs(after - before).max(axis=-1) > MATTERS).all()
 
 
+@pytest.mark.sampled(2)
 @both_rooms
 @every_system
 @few
@@ -108,6 +110,7 @@ def test_a_text_is_read_as_alone_beside_a_longer_one(room):
     assert_close(alone, beside[:, real], DOUBLE)
 
 
+@pytest.mark.sampled(2)
 @both_rooms
 @every_system
 @few

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import nbformat
+import pytest
 
 from tools import notebooks, twice
 
@@ -32,6 +33,7 @@ def tool(path):
     return subprocess.run(program, cwd=notebooks.ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.weekly
 def test_a_notebook_whose_cells_can_be_run_twice_passes(tmp_path):
     path = tmp_path / "fine.ipynb"
     found = run_twice(path, FINE)
@@ -41,6 +43,7 @@ def test_a_notebook_whose_cells_can_be_run_twice_passes(tmp_path):
     assert done.startswith(f"{path}: 3 code cells, ")
 
 
+@pytest.mark.weekly
 def test_each_fault_is_told_in_a_line_also_where_only_a_later_cell_shows_it(tmp_path):
     path = tmp_path / "faults.ipynb"
     found = run_twice(path, FINE + AT_FAULT)

@@ -160,6 +160,7 @@ def test_no_view_is_left_asleep(read):
     assert read.views["mounted"] == read.views["asked"]
 
 
+@pytest.mark.sampled(2)
 def test_nothing_is_wider_than_a_phone_and_everyone_can_use_it(examined):
     too_wide, unseen, inaccessible = examined
     assert too_wide == [0, 0]

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,17 @@ QUESTIONS = tomllib.loads((routes.ROOT / "book" / "where-to-begin.toml").read_te
 CHAPTER = EVENING[4]  # of which sections are read
 
 
+@cache
+def parsed(file):
+    return BeautifulSoup(file.read_text("utf-8"), "html.parser")
+
+
 @pytest.mark.parametrize("name", ROUTES)
 def test_every_page_and_section_of_a_route_exists(site, name):
     stops = ROUTES[name].stops
     assert len({stop.page for stop in stops}) == len(stops)
     for stop in stops:
-        page = BeautifulSoup((site / f"{stop.page}.html").read_text("utf-8"), "html.parser")
+        page = parsed(site / f"{stop.page}.html")
         for heading, anchor in stop.sections:
             assert page.select_one(f"section#{anchor} > h2").find(string=True, recursive=False) == heading
 
@@ -65,6 +71,7 @@ def test_links_of_the_first_page_begin_routes(site):
     assert "All chapters" in page.select_one("#what-is-in-it").get_text()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("door", ["http", "file"])
 def test_next_and_previous_lead_along_a_route(visit, door):
     page = visit("notebooks/index.html", door=door).page
@@ -123,6 +130,7 @@ def answer(page, choices):
     return page.locator(".begin-result")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("door", ["http", "file"])
 def test_the_first_gap_tells_where_to_begin(visit, door):
     page = visit("book/where-to-begin.html", door=door, width=360).page

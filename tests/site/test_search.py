@@ -29,6 +29,7 @@ def texts(site, name):
     return json.loads((site / f"_static/texts/{name}.js").read_text("ascii").split(" = ", 1)[1])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("door", "theme", "width"), [("http", "dark", 360), ("file", "light", 1280)])
 def test_what_is_typed_is_found_opened_by_keyboard_and_marked_until_escape(visit, door, theme, width):
     arrived = visit(CHAPTER, door=door, theme=theme, width=width)
@@ -76,6 +77,7 @@ def found(visit):
     return lambda queries: page.evaluate(FOUND, queries)
 
 
+@pytest.mark.weekly
 def test_every_name_in_the_glossary_is_found_by_all_and_by_most_of_its_words(site, found):
     entries, aliases = texts(site, "glossary").values()
     for more in ("", " zebrafish"):
@@ -122,6 +124,7 @@ def test_definitions_are_those_of_the_glossary(site):
     assert entries["kv-cache"] == aliases["KV cache"] == "key-value-cache"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("door", "theme", "width"), [("http", "light", 1280), ("file", "dark", 360)])
 def test_a_term_shows_its_definition(visit, door, theme, width):
     arrived = visit(CHAPTER, door=door, theme=theme, width=width, has_touch=width < 500)

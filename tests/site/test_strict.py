@@ -77,6 +77,7 @@ def test_a_gpt_learns_on_a_strict_server(strictly):
     assert not arrived.complaints
 
 
+@pytest.mark.weekly
 def test_where_the_code_that_trains_does_not_arrive_the_reader_may_start_again(visit):
     arrived = visit("notebooks/10-training.html", door="http")
     arrived.open_everything()
@@ -155,6 +156,7 @@ def test_what_a_view_imports_only_later_is_not_asked_for_at_once(tmp_path):
     assert kit.startswith("kit-")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "path", [MACHINE, CHAPTER, "notebooks/10-training.html", "notebooks/14-when-it-almost-works.html"]
 )

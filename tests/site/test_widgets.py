@@ -218,6 +218,7 @@ UNFOLD = """host => {
 
 
 # Opened from disk, where less is allowed; over http every view is drawn in test_pages.py.
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("page", "place", "name", "state"), VIEWS, ids=IDS)
 def test_it_answers_the_keyboard(stay, page, place, name, state):
     arrived = stay(page, door="file")

@@ -35,7 +35,7 @@ def ran(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, ran):
+def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, ran, as_readers_run_it):
     shown = []
     curve = SimpleNamespace(update=lambda item: shown.append(item.data))
     monkeypatch.setattr(loss_curve, "display", lambda item, display_id: curve)

@@ -268,6 +268,7 @@ def words_of(view):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("reads", "never"), [("words", "character"), ("letters", "token")])
 def test_it_says_token_or_character_everywhere(mount, reads, never):
     view = mount(GlassMachine(reads=reads, text=LONG["words"]))
@@ -339,6 +340,7 @@ def test_each_press_writes_a_character_however_fast(mount):
     assert view.get("text") == greedy(text, 3)
 
 
+@pytest.mark.weekly
 def test_it_goes_on_writing_until_it_has_written_enough(mount):
     view = mount(GlassMachine())
     press(view, "Write")
@@ -645,6 +647,7 @@ def test_the_tour_by_arrow_keys(mount):
     assert steps == [2, 3, 2, 1, 1, 2, 3, 4, 5, 6, 6, 6, 0]
 
 
+@pytest.mark.weekly
 def test_the_tour_is_true_of_any_text(mount):
     view = mount(GlassMachine())
     for text in ("O", "ab", "I'm 25", "", "\n\n"):
@@ -793,6 +796,7 @@ IN_VIEW = """([part, panel]) => {
 }"""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
 def test_what_is_pointed_at_and_its_panel_are_both_in_view(mount, width, height):
     view = mount(GlassMachine(), width=width)
@@ -857,6 +861,7 @@ def test_nothing_in_the_panel_is_wider_than_it(mount):
         assert panel.evaluate("panel => panel.scrollWidth <= panel.clientWidth"), part
 
 
+@pytest.mark.sampled(2)
 @in_both
 def test_it_is_accessible_and_fits_a_phone(mount, shoot, reads):
     view = mount(GlassMachine(reads=reads, text=LONG[reads]))

@@ -520,6 +520,7 @@ def strange(tmp_path_factory):
     }.get
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", TAKE)
 def test_a_strange_model_is_shown_or_refused_in_a_sentence(mount, strange, name):
     w = mount(getattr(widgets, name)())

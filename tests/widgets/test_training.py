@@ -140,6 +140,7 @@ def training_of(changes, steps=SMALL["steps"]):
 CASES = {"adamw": (ONE_RATE, losses_of_scratch, losses_of_pytorch), "muon": (MUON, losses_of_pytorch)}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES)
 def test_a_hundred_steps_have_the_losses_of_the_reference(page, case):
     changes, *references = CASES[case]

@@ -27,7 +27,7 @@ AMPLE = 580.0  # seconds; the machine that tests may be busy
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_no_right_design_is_accused(name):
     adapter, stages, remarks = DESIGNS[name]
