@@ -267,7 +267,7 @@ def assert_untouched(before):
         assert after[place][1] is code, place
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @every_bug
 def test_nothing_of_it_stays(name):
     """Nor of the same bug if it is put in twice, which is refused."""

@@ -206,6 +206,18 @@ def test_what_is_compared_once_a_week_may_be_missing(stored, monkeypatch):
     assert "'GPT-2: logits'" in tool.check(stored)
 
 
+def test_a_room_that_is_compared_once_a_week_may_be_missing(stored, monkeypatch):
+    note("a sampled case: logits", section="Whole models")
+    monkeypatch.setattr(ledger, "weekly", True)
+    note("a sampled case: logits", "nn", section="Whole models")
+    tool.write(tool.ledger(stored))
+    next(stored.iterdir()).unlink()
+    monkeypatch.setattr(ledger, "weekly", False)
+    note_all()
+    note("a sampled case: logits", section="Whole models")
+    assert tool.check(stored) is None
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("bound", 1e-12), ("reference", "torch 2.0"), ("dtype", "float32"), ("section", "Training")],

@@ -134,6 +134,7 @@ def test_the_decoder_is_as_good_as_its_card_says():
     assert np.mean(list(found["losses"][f"{config.context_length} characters"].values())) <= 1.45
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("part", PARTS)
 def test_the_decoder_of_words_is_as_good_as_its_card_says(part):
     tokenizer, task, config = made("words")
@@ -156,6 +157,7 @@ def test_the_decoder_of_words_is_as_good_as_its_card_says(part):
     }
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("part", PARTS)
 def test_the_mixture_of_experts_is_as_good_as_its_card_says(part):
     _, task, config = made("experts")
@@ -404,6 +406,7 @@ def few(monkeypatch):
     monkeypatch.setattr(text, "corpus", lambda: beginning)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_command_makes_the_same_bytes(tmp_path, monkeypatch, capsys, name):

@@ -79,17 +79,19 @@ def ledger(folder: Path) -> list[dict]:
     for note in notes(folder):
         key = tuple(note[name] for name in WHAT)
         row = rows.setdefault(
-            key, dict(zip(WHAT, key, strict=True)) | {"bound": note["bound"], "difference": {}}
+            key,
+            dict(zip(WHAT, key, strict=True)) | {"bound": note["bound"], "difference": {}, "every": set()},
         )
         room, difference = note["room"], note["difference"]
         row["difference"][room] = max(difference, row["difference"].get(room, 0.0))
-        row["weekly"] = row.get("weekly", True) and note["weekly"]  # unless every run compares them
+        row["every"] |= set() if note["weekly"] else {room}  # the rooms that every run compares
         if note["bound"] != row["bound"]:
             raise ValueError(f"{key} has the bounds {row['bound']} and {note['bound']}: give it one bound")
         if note["section"] not in SECTIONS:
             raise ValueError(f"{key}: the section must be one of {SECTIONS}")
     for row in rows.values():
         row["difference"] = dict(sorted(row["difference"].items(), reverse=True))  # scratch before nn
+        row["weekly"] = row.pop("every") != row["difference"].keys()
     return sorted(rows.values(), key=order)
 
 
@@ -99,9 +101,9 @@ def order(row: dict) -> tuple:
     return SECTIONS.index(row["section"]), name, row["dtype"], row["reference"]
 
 
-def identity(rows: list[dict]) -> list[tuple]:
-    """Returns the part of each row that doesn't depend on the machine."""
-    return [(*(row[name] for name in WHAT), row["bound"], tuple(row["difference"])) for row in rows]
+def identity(rows: list[dict]) -> set[tuple]:
+    """Returns what does not depend on the machine, for each room of each row."""
+    return {(*(row[name] for name in WHAT), row["bound"], room) for row in rows for room in row["difference"]}
 
 
 def page(rows: list[dict]) -> str:
@@ -131,7 +133,7 @@ def check(folder: Path) -> str | None:
     rows = json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else []
     measured = identity(ledger(folder))
     needed = identity([row for row in rows if not row["weekly"]])
-    different = sorted((set(measured) - set(identity(rows))) | (set(needed) - set(measured)))
+    different = sorted((measured - identity(rows)) | (needed - measured), key=str)
     if different:
         side = "not in the ledger" if different[0] in measured else "no longer measured"
         return f"book/parity.json is out of date ({different[0]} is {side}): run make ledger"

@@ -86,6 +86,7 @@ WHOLE = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", WHOLE.split())
 @pytest.mark.parametrize("positions", [6, 7, 8, 21])
 def test_the_cache_and_the_multiply_adds_are_those_of_transformers_around_a_window_of_8(family, positions):

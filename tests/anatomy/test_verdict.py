@@ -29,6 +29,7 @@ def check(given):
     assert (found.get("lacking") == []) == (refusal(given) == ""), (found.get("lacking"), refusal(given))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_our_code_runs_a_file_of_a_family_exactly_if_it_lacks_nothing(family):
     own = settings_of(family)

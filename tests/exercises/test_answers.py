@@ -161,6 +161,7 @@ def once():
     return found_once(engine._failure)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=lambda value: value.name)
 def test_a_classic_mistake_is_named_and_no_other_and_none_is_near_to_being_right(
     exercise, mistake, monkeypatch, once

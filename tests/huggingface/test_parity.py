@@ -261,6 +261,7 @@ def test_a_window_with_a_cache(tmp_path, room, piece):
     assert largest_difference(numpy(model(ids)), expected.numpy()) > 0.1  # the window matters
 
 
+@pytest.mark.sampled(2)
 @both_rooms
 @every_case
 def test_what_we_save_is_what_they_saved_and_opens_there(tmp_path, case, room):

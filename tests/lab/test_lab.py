@@ -391,6 +391,7 @@ def answer(clocks):
     return position
 
 
+@pytest.mark.weekly
 def test_a_part_of_the_machine_and_a_chapter_that_a_view_mentions_open_as_tabs(lab, page):
     notebook = open_notebook(lab, page, "links.ipynb", "links")
     drawing = notebook.cells.first.locator(".gf-machine")
@@ -624,6 +625,7 @@ def test_the_chapters_widgets_start_and_answer(lab, page):
     answer(page.locator(".gf-widget", has=page.locator(".gf-clocks")))
 
 
+@pytest.mark.weekly
 def test_stored_widgets_of_two_versions_answer_beside_each_other_before_anything_is_run(lab, page):
     page.goto(lab("stored.ipynb", "stored"))
     page.get_by_text("A row of clocks").wait_for()
@@ -640,6 +642,7 @@ def test_stored_widgets_of_two_versions_answer_beside_each_other_before_anything
         assert stored.evaluate("view => getComputedStyle(view, '::before').content") == "none"
 
 
+@pytest.mark.weekly
 def test_a_widget_answers_its_kernel_also_after_the_page_was_loaded_again(lab, page):
     notebook = open_notebook(lab, page, "stored.ipynb", "live")
     notebook.run_all()

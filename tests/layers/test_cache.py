@@ -89,6 +89,7 @@ def test_what_is_refused_changes_nothing(room, name):
     )
 
 
+@pytest.mark.sampled(3)
 @both_rooms
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", ["near and far", "ALiBi in a window", "GPT-2"])

@@ -170,6 +170,7 @@ def test_padding_on_the_left_is_for_layers_that_compress_nothing(room):
 # The cache
 
 
+@pytest.mark.sampled(3)
 @both_rooms
 @every_kind
 @pytest.mark.parametrize("seed", range(2))

@@ -39,6 +39,7 @@ def test_same_output(name, kind):
     assert_close(output, whole(NN, name, kind), DOUBLE)
 
 
+@pytest.mark.sampled(2)
 @every_model
 @padded_or_not
 def test_same_gradients(name, kind):

@@ -49,7 +49,7 @@ def test_no_gradient_is_shown_unasked_and_nothing_wider_than_the_column(shown, i
         ast.parse(text.removeprefix("```python\n").removesuffix("```"))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("config", [GRID[name] for name in SYSTEMS], ids=SYSTEMS)
 @pytest.mark.parametrize("room", [SCRATCH, NN], ids=str)
 def test_layers_that_run_what_is_shown_of_them_compute_the_same(shown, monkeypatch, room, config):

@@ -76,7 +76,12 @@ def reachable():
     return sorted(found)
 
 
-PAGES = [path.relative_to(notebooks.ROOT).as_posix() for path in reachable()]
+ALL = [*(notebook for _, notebook in notebooks.pairs()), *BOOK.glob("*.md")]
+PAGES = sorted(path.relative_to(notebooks.ROOT).as_posix() for path in ALL)
+
+
+def test_these_are_all_that_a_reader_can_reach():
+    assert {path.relative_to(notebooks.ROOT).as_posix() for path in reachable()} <= set(PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES)

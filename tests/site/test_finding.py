@@ -49,6 +49,7 @@ def test_the_side_bar_has_the_parts_and_each_practice_folded_under_its_chapter(p
             assert below["href"].endswith(f"/{one.practice_name}.html")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("place", range(len(CHAPTERS)), ids=[one.number for one in CHAPTERS])
 @pytest.mark.parametrize("is_practice", [False, True], ids=["chapter", "practice"])
 def test_a_page_has_its_number_its_open_fold_and_its_neighbours(page, place, is_practice):

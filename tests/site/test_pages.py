@@ -454,6 +454,7 @@ def test_ids_are_unique_and_headers_have_words(documents):
         assert not [header for header in document.select("th") if not header.get_text(strip=True)], path
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", [path for path in PAGES if path != "search.html"])
 def test_a_page_shows_the_headings_lists_tables_and_footnotes_of_its_text(site, documents, path):
     text = ROOT / path.replace("notebooks/", "book/chapters/").replace(".html", ".md")

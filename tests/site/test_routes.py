@@ -110,6 +110,7 @@ def test_sections_lead_on_and_links_keep_the_route_until_it_is_left(visit):
     assert arrived.complaints == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("query", ["?route=weekly", "?route=toString", "?route=2023", ""])
 def test_a_page_without_such_a_route_is_as_it_is(visit, query):
     arrived = visit(f"{CHAPTER.page}.html{query}")

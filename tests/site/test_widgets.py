@@ -218,7 +218,7 @@ UNFOLD = """host => {
 
 
 # Opened from disk, where less is allowed; over http every view is drawn in test_pages.py.
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(("page", "place", "name", "state"), VIEWS, ids=IDS)
 def test_it_answers_the_keyboard(stay, page, place, name, state):
     arrived = stay(page, door="file")
@@ -328,6 +328,7 @@ def test_where_nearness_cannot_be_observed_all_views_are_drawn_at_once(visit):
     assert set(states(arrived)) == {"mounted"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_height_reserved_for_a_view_is_the_one_measured_in_such_a_column(visit, width):
     arrived = visit(LONGEST, width=width)

@@ -1,6 +1,7 @@
 """Tests that the page says of a file what Python says, by the same tables."""
 
 import json
+from functools import cache
 
 import pytest
 
@@ -8,18 +9,20 @@ from glassformer.anatomy import families, ideas, read, report, savings, tables, 
 from tests.anatomy.small import small
 from tools.assets.config_classes import classes
 
-CLASSES = classes()
+CLASSES = cache(classes)
 
 
 def of_family(family):
     """Returns the tables of one family: all of them for a hundred files would take megabytes."""
-    own = {"families": {family: tables()["families"][family]}, "classes": {family: CLASSES[family]}}
+    own = {"families": {family: tables()["families"][family]}, "classes": {family: CLASSES()[family]}}
     return {"parts": tables()["parts"], "words": words()} | own
 
 
 @pytest.fixture(scope="module")
 def files():
-    return {family: {**small(family, meta=True).config.to_dict(), "model_type": family} for family in CLASSES}
+    return {
+        family: {**small(family, meta=True).config.to_dict(), "model_type": family} for family in CLASSES()
+    }
 
 
 def test_the_page_says_of_every_family_what_python_says(call, files):

@@ -144,6 +144,7 @@ BEGINNING = (
 )
 
 
+@pytest.mark.sampled(2)
 @in_both
 def test_it_is_there_before_the_weights_are_and_stays_the_same(mount, reads):
     view = mount(GlassMachine(reads=reads))
@@ -166,6 +167,7 @@ def test_it_is_there_before_the_weights_are_and_stays_the_same(mount, reads):
     assert view.page.evaluate("window.asked") == asked
 
 
+@pytest.mark.sampled(2)
 @in_both
 @pytest.mark.parametrize("text", ["I", "What light through yonder window breaks?\nIt is the east"])
 def test_it_reads_what_is_typed(mount, reads, text):
@@ -178,6 +180,7 @@ def test_it_reads_what_is_typed(mount, reads, text):
     assert_shows(view, text, 0)
 
 
+@pytest.mark.sampled(2)
 @in_both
 def test_of_a_longer_text_it_shows_what_the_model_still_sees(mount, reads):
     text, context = LONG[reads], SOURCES[reads].config.context_length
@@ -268,7 +271,7 @@ def words_of(view):
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.weekly
 @pytest.mark.parametrize(("reads", "never"), [("words", "character"), ("letters", "token")])
 def test_it_says_token_or_character_everywhere(mount, reads, never):
     view = mount(GlassMachine(reads=reads, text=LONG["words"]))
@@ -318,6 +321,7 @@ def test_it_writes_and_takes_back(mount, reads):
     assert view.get("position") == len(pieces(text, reads)) + 1
 
 
+@pytest.mark.sampled(2)
 @in_both
 def test_it_draws_as_python_does_and_only_what_it_has_learned(mount, reads):
     view = mount(GlassMachine(reads=reads, temperature=2, text=TEXT))
@@ -374,6 +378,7 @@ HOLD = """() => {
 }"""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("typed", [None, "To be"])
 def test_what_was_being_computed_when_it_was_stopped_is_not_written(mount, typed):
     view = mount(GlassMachine(temperature=0))
@@ -419,6 +424,7 @@ def test_the_temperature_moves_the_bars_at_once(mount, position):
     assert view.page.evaluate("window.asked") is None  # even before the weights are here
 
 
+@pytest.mark.weekly
 def test_what_the_model_wrote_is_shaded(mount):
     view = mount(GlassMachine(temperature=0))
     shaded = lambda: "".join(view.root.locator(".gf-by-model").all_text_contents())  # noqa: E731
@@ -504,6 +510,7 @@ def test_what_is_open_is_told_with_numbers(mount):
         assert facts in " ".join(view.root.locator(".gf-detail").inner_text().split())
 
 
+@pytest.mark.sampled(2)
 @in_both
 def test_the_numbers_of_a_part_are_those_of_numpy(mount, reads):
     view = mount(GlassMachine(reads=reads, text=TEXT, part="stream 2", position=5))
@@ -546,6 +553,7 @@ def test_pointing_opens_a_part_for_as_long_as_it_lasts(mount):
     assert (view.get("part"), view.get("position")) == ("head 1 2", 20)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", [LINE, LONG["letters"]], ids=["short", "beyond the context"])
 def test_pointing_paints_nothing_anew(mount, text):
     view = mount(GlassMachine(text=text))
@@ -796,7 +804,7 @@ IN_VIEW = """([part, panel]) => {
 }"""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.weekly
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
 def test_what_is_pointed_at_and_its_panel_are_both_in_view(mount, width, height):
     view = mount(GlassMachine(), width=width)

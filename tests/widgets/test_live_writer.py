@@ -215,6 +215,7 @@ def test_the_temperature_moves_the_bars_before_anything_is_drawn(start):
     assert live.page.evaluate("window.asked") is None  # moving it needs no weights
 
 
+@pytest.mark.weekly
 def test_a_drawn_letter_without_a_bar_is_named_among_the_others(start):
     live = start(temperature=2.0, calm=True)
     for _ in range(60):
@@ -271,6 +272,7 @@ def test_the_table_has_every_character(start):
 # --- starting and stopping ---
 
 
+@pytest.mark.weekly
 def test_it_starts_by_itself_and_stops_and_may_go_on_or_start_over(start):
     live = start()
     live.to_the_end()

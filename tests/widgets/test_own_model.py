@@ -68,6 +68,7 @@ def opened(w, *files):
     w.rest()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", TAKE)
 def test_every_view_shows_the_readers_model_and_then_the_books_again(mount, file, name):
     w = mount(getattr(widgets, name)())
@@ -105,6 +106,7 @@ OF_ONES_OWN = {name: small() for name in TAKE} | {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OF_ONES_OWN)
 def test_every_view_shows_a_model_that_python_gives_it_and_says_whose_it_is(mount, name):
     w = mount(getattr(widgets, name)(OF_ONES_OWN[name], tokenizer=TOKENIZER))
@@ -520,7 +522,7 @@ def strange(tmp_path_factory):
     }.get
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", TAKE)
 def test_a_strange_model_is_shown_or_refused_in_a_sentence(mount, strange, name):
     w = mount(getattr(widgets, name)())

@@ -38,6 +38,7 @@ MADE = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MADE)
 def test_a_drag_redraws_once_a_frame_and_makes_little(mount, name):
     view = mount(getattr(widgets, name)())

@@ -124,7 +124,7 @@ def calm(page):
     page.emulate_media(reduced_motion="no-preference")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("make", VIEWS.values(), ids=VIEWS)
 @pytest.mark.usefixtures("calm")
 def test_every_view_keeps_the_text_marks_the_unknown_and_answers(mount, make):
@@ -170,7 +170,7 @@ MARKS = """(field) => {
 }"""
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.weekly
 @pytest.mark.parametrize("width", [390, 900])
 def test_marks_lie_on_the_text(mount, width):
     """The glass and the field break the same lines: their contents have the same height at the same width."""

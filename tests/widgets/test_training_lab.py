@@ -656,6 +656,7 @@ def test_on_a_page_with_an_address_a_worker_trains(served):
     expect(page.get_by_role("button", name="Start training")).to_be_visible()
 
 
+@pytest.mark.weekly
 def test_a_training_that_fails_leaves_no_worker(served):
     page = served(TrainingLab(**{**OWN, "text": "a" * 9000}))
     with page.expect_event("worker"):

@@ -22,7 +22,7 @@ def page(file: Path) -> str:
     """Returns the page that a file describes."""
     about = tomllib.loads(file.read_text(encoding="utf-8"))
     head = [
-        "model", "parameters (billions)", "file (GB)", "float32, in either room (GB)", "bfloat16, in PyTorch (GB)",
+        "model", "parameters (billions)", "file (GB)", "float32, in either library (GB)", "bfloat16, in PyTorch (GB)",
         "a computer with",
     ]  # fmt: skip
     lines = [row(name, published(name)) for name in about["small"]]

@@ -57,6 +57,7 @@ def test_of_two_ways_to_one_token_the_vocabulary_counts_one(call):
     assert sizes == [256 + len(set(made[:n])) for n in range(len(made) + 1)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("n", [0, 1, 7, 40, 100])
 def test_a_text_is_cut_as_the_library_cuts_it(call, name, n):

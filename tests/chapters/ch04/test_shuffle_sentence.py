@@ -158,6 +158,7 @@ def test_the_line_says_what_is_true(mount):
         assert re.fullmatch(pattern.replace(re.escape("{most}"), shown[int(change.argmax())]), w.says), w.says
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("positions", "causal", "layers"), SETTINGS)
 @pytest.mark.parametrize("typed", ["the dog bites the man", "a b c d e"])
 def test_every_sentence_holds(call, typed, positions, causal, layers):

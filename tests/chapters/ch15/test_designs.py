@@ -51,6 +51,7 @@ def from_the_readers_own_file():
     return own.Mine
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("made", "left_out"),
     [

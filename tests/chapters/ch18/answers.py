@@ -42,7 +42,7 @@ def route_one_after_the_other(z, top_k, renormalize):
     return chosen, weights
 
 
-@wrong("experts.router", "A softmax over the chosen scores alone would renormalize")
+@wrong("experts.router", "A softmax over the chosen logits alone would renormalize")
 def route_with_softmax_after_the_choice(z, top_k, renormalize):
     chosen = np.argsort(-z, axis=-1, kind="stable")[:, :top_k]
     powers = np.exp(np.take_along_axis(z, chosen, axis=-1) - z.max(axis=-1, keepdims=True))
@@ -138,7 +138,7 @@ def router_gradient_by_autograd(grad, z, chosen, renormalize):
 
 @right("experts.router_gradient")
 def router_gradient_of_two_softmaxes(grad, z, chosen, renormalize):
-    """Renormalized, the weights are a softmax over the chosen scores: the others have no part in it."""
+    """Renormalized, the weights are a softmax over the chosen logits: the others have no part in it."""
     found = np.zeros(z.shape)
     for row, g, scores, own in zip(found, grad, z, chosen, strict=True):
         powers = np.exp(scores - scores.max())
