@@ -60,7 +60,12 @@ class Visit:
 
     def __post_init__(self):
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("requestfailed", lambda request: self.complaints.append(f"failed: {request.url}"))
+        self.page.on(
+            "requestfailed",  # leaving a page aborts what it is still fetching
+            lambda request: (
+                request.failure != "net::ERR_ABORTED" and self.complaints.append(f"failed: {request.url}")
+            ),
+        )
         self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
         self.page.on(
             "response",
