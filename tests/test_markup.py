@@ -97,6 +97,7 @@ def miscounted(text):
     return found
 
 
+@pytest.mark.sampled(3)
 @TEXTS
 def test_the_numbers_of_a_list_run_from_1(text):
     for _, marks in written(source(text)).lists:
@@ -120,6 +121,7 @@ def test_a_percentage_is_written_without_a_space(text):
         assert re.findall(r".{0,20}\d %(?!\w)|.{0,20}\bper cent\b", prose(source(text))) == []
 
 
+@pytest.mark.sampled(3)
 @TEXTS
 def test_jupyterlab_shows_what_is_written(text):
     found, page = written(source(text)), shown(rendered(source(text)))

@@ -51,6 +51,7 @@ def test_the_last_feed_forward_writes_more_of_the_answer_than_any_other_part():
         assert len(found) == 2 + config().n_layers * (config().n_heads + 1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", ["ablations", "mean ablations"])
 def test_every_sublayer_is_missed_and_the_first_attention_most_of_all_attentions(part):
     for found in of(part):
@@ -79,6 +80,7 @@ def test_contexts_and_promoted_characters_belong_together_and_in_late_blocks_mor
         assert blocks[-1]["agreement"] > 1.3 * blocks[0]["agreement"]
 
 
+@pytest.mark.weekly
 def test_the_best_memories_know_what_comes():
     for found in of("memories"):
         for block in found["blocks"]:

@@ -24,6 +24,7 @@ def untrained(n_layers, positions):
     return as_large_as_sinusoids(drawn(config, seed=0)), task.held_out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("n_layers", "positions", "sees"), [(1, "none", False), (2, "none", True), (1, "rope", True)]
 )

@@ -333,6 +333,7 @@ def test_shortly_the_right_model_learns():
     assert all(len(text) == LENGTH for text in shortly(RIGHT)["samples"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("bug", ["mask-one-ahead", "labels-shifted-twice"])
 def test_shortly_it_looks_the_same(bug):
     wrong, right = of(bug, SEEDS[0])
@@ -346,6 +347,7 @@ def test_shortly_a_mistake_in_a_part_that_the_model_lacks_changes_no_number():
     assert EXPERIMENT.measure_shortly(bug="t5-sign", model="rope", seed=SEEDS[0]) == shortly(RIGHT)
 
 
+@pytest.mark.weekly
 def test_shortly_unclipped_gradients_begin_long():
     gradient = shortly("gradients-unclipped")["gradient"]
     assert gradient[0] > 10

@@ -38,6 +38,7 @@ def stranger(visit):
     return stranger
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("door", ["http", "file"])
 @pytest.mark.parametrize("size", [PHONE, LAPTOP], ids=["phone", "laptop"])
 def test_it_writes_by_itself_and_all_of_it_is_above_the_fold(stranger, door, size):

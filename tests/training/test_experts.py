@@ -130,6 +130,7 @@ def test_a_model_in_a_single_file_is_opened_and_a_table_of_others_is_refused(tmp
         opened(ids)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "changes",
     [{"optimizer": "muon"}, {"dtype": "bfloat16"}, {"compile": True}],

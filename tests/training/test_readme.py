@@ -61,6 +61,7 @@ def test_what_it_shows_in_python_runs(tmp_path, monkeypatch, ran, as_readers_run
     assert stored.config == names["fresh"].config
 
 
+@pytest.mark.weekly
 def test_the_page_on_parts_of_ones_own_says_what_its_examples_print(ran, as_readers_run_it):
     names, written = ran(PAGE)
     printed = [float(loss) for loss in re.findall(r"^runs/\w+: (.*)$", "".join(written), re.M)]

@@ -323,7 +323,7 @@ def test_every_view_is_tried_where_it_is_full():
     assert {name for name, _ in FULL} | OTHERS == set(widgets.__all__)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("name", "traits"), FULL, ids=ids(FULL))
 def test_accessible_and_never_wider_than_the_page(mount, shoot, name, traits):
     view = mount(getattr(widgets, name)(**traits), width=360)

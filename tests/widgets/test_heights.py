@@ -22,7 +22,7 @@ def test_columns_are_those_of_the_pages(measured):
     assert RESERVED.columns == measured.columns, "run make heights"
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", heights.names())
 def test_the_height_reserved_is_the_height_of_the_view(measured, name):
     # With other letters, a line may break elsewhere. With the same letters, no difference is as high as a line. In a

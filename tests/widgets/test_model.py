@@ -479,6 +479,7 @@ WATCH = """async (changes) => {
 }"""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "changes"),
     [

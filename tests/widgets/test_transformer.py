@@ -256,6 +256,7 @@ def assert_same(found, expected):
         assert_close(here, array, SINGLE if place[-1] == "logits" else ENGINE, what=place)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", READINGS)
 def test_every_array_is_that_of_scratch(engine, case):
     name, pieces, source = READINGS[case]

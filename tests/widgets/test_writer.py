@@ -98,6 +98,7 @@ def runs(*lengths, picked=()):
     return [{"length": length, "picked": list(picked)} for length in lengths]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("begun", [120, 128, 129, 300], ids=str)
 def test_beyond_the_window_all_three_write_the_same(write, begun):
     prompt = TOKENIZER.encode(PLAY[:begun])

@@ -56,6 +56,7 @@ def in_a_notebook(code, command, monkeypatch):
     return json.loads(json.dumps([panel.data() for panel in panels]))
 
 
+@pytest.mark.weekly
 def test_a_stage_and_the_whole_say_what_a_notebook_says(page, monkeypatch):
     [panel] = ask(page, SOURCE, "cache")["panels"]
     assert [panel] == in_a_notebook(SOURCE, lambda mine: capstone.check("cache", mine), monkeypatch)

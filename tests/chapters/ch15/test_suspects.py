@@ -49,6 +49,7 @@ def told(got, table):
     return failure.value.mistake
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", [*KINDS, STAR])
 def test_a_mistake_in_loading_is_told_by_its_own_name(kind):
     right, table = loaded(kind)
