@@ -36,7 +36,9 @@ def test_ink_follows_the_theme_and_the_background_is_left_to_the_page(shown):
     with figures.figure("A line", "A line.") as ax:
         ax.plot([0, 1], [1, 0])
         ax.set(xlabel="position", title="one")
+        ax.annotate("", (0, 0), (1, 1), arrowprops={"arrowstyle": "->"})
     (html,) = shown
+    assert "#000000" not in html
     assert "fill: currentColor" in html  # the labels
     assert "stroke: currentColor" in html  # the axes
     assert "#010203" not in html

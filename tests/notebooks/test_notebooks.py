@@ -51,6 +51,12 @@ class TestPair:
                 assert output.output_type != "error", cell.source
                 assert output.get("name") != "stderr", (cell.source, output.text)
 
+    def test_no_line_of_a_drawing_is_black_and_lost_on_a_dark_page(self, text, notebook):
+        outputs = [output for cell in stored(notebook).cells for output in cell.get("outputs", [])]
+        html = " ".join(output.get("data", {}).get("text/html", "") for output in outputs)
+        drawings = re.findall(r'<svg role="img".*?</svg>', html, re.DOTALL)
+        assert [drawing[:200] for drawing in drawings if "stroke: #000000" in drawing] == []
+
     def test_it_says_nothing_of_the_machine_it_ran_on(self, text, notebook):
         for cell in stored(notebook).cells:
             shown = "\n".join(str(output) for output in cell.get("outputs", []))

@@ -57,6 +57,7 @@ _STYLE = {
     "svg.hashsalt": "glassformer",
     "text.color": INK,
     "axes.edgecolor": INK,
+    "patch.edgecolor": INK,  # also of arrows
     "axes.labelcolor": INK,
     "xtick.color": INK,
     "ytick.color": INK,
