@@ -71,6 +71,7 @@ def test_the_two_have_as_many_parameters_and_see_the_same_days(dates):
     assert [row[row >= 0].tolist() for row in ours] == [row[row >= 0].tolist() for row in theirs]
 
 
+@pytest.mark.weekly
 def test_right_is_what_greedy_writing_gets_right(dates):
     _, pairs, _ = dates
     model, tokenizer = shipped.load("dates", room="nn")

@@ -161,6 +161,7 @@ def test_the_doubles_listen_and_say_nothing():
         assert both[m[:3]].agreement == m.agreement
 
 
+@pytest.mark.weekly
 def test_a_few_heads_look_back_one_character_and_none_finds_what_came_the_last_time():
     for found in of("induction"):
         for name, text in found.items():

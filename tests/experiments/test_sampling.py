@@ -104,6 +104,7 @@ def test_in_short_too_greedy_is_likelier_than_the_real_text_and_a_beam_likelier_
     assert text["prompt"] == greedy["prompt"]
 
 
+@pytest.mark.weekly
 def test_in_short_too_strategies_lower_the_entropy():
     for writer, setting in (("top_k", 2), ("min_p", 0.3), ("temperature", 0.4)):
         one = short(writer=writer, setting=setting)

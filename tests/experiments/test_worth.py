@@ -112,6 +112,7 @@ def test_the_heads_of_a_block_are_missed_more_together_than_the_sum():
             assert one["alone"][f"block {i}: attention"] > (2 if i == 0 else 1) * heads
 
 
+@pytest.mark.weekly
 def test_in_short_too_attention_is_missed_and_all_is_measured():
     """So early, parts do not depend on each other yet; the stored runs show that they do later."""
     short = experiment("worth").measure_shortly(model="small", seed=5)

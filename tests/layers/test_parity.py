@@ -29,6 +29,7 @@ def all_but(read, *names):
     return {name: values for name, values in read.items() if name not in names}
 
 
+@pytest.mark.sampled(2)
 @every_model
 @padded_or_not
 def test_same_output(name, kind):

@@ -37,6 +37,7 @@ def layers_of(room):
 LAYERS = [*layers_of(scratch), *layers_of(nn)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("item", LAYERS, ids=lambda item: f"{item.__module__}.{item.__name__}")
 def test_no_gradient_is_shown_unasked_and_nothing_wider_than_the_column(shown, item):
     optimizer = item.__module__.endswith("optimizer")  # that is about gradients

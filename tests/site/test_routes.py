@@ -24,6 +24,7 @@ def parsed(file):
     return BeautifulSoup(file.read_text("utf-8"), "html.parser")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ROUTES)
 def test_every_page_and_section_of_a_route_exists(site, name):
     stops = ROUTES[name].stops

@@ -95,6 +95,7 @@ def test_every_option_is_among_them():
     assert [name for name, value in OTHERS.items() if getattr(plain, name) == value] == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("option", OTHERS)
 def test_a_step_at_a_rate_of_nothing_leaves_every_weight_as_it_was(option, tmp_path, monkeypatch):
     """With Muon, which leaves all but the matrices of the blocks to AdamW."""

@@ -267,6 +267,7 @@ def test_figures_and_views_share_no_class():
 # --- what a notebook stores ---
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", widgets.__all__)
 def test_a_view_refers_to_its_modules(name):
     view = make(name)
